@@ -89,7 +89,7 @@ def test_demo(start: Start, tmp_path: Path) -> None:
         row = rf"^ *{re.escape(step)} +20,000 +\d+\.\d\d +[\d,]+ +\d+\.\d x as fast *$"
         assert re.search(row, output, re.MULTILINE), step
     assert re.search(r"^ *UA +3,445 +1\.71 +JFK to LAX +698 *$", output, re.MULTILINE)
-    assert output.endswith("20,000 flights; pyarrow, Arrow read back and Spark give the same answers.\n")
+    assert output.endswith("20,000 flights: pyarrow, Arrow from the stream and Spark have the same results.\n")
     assert "\x1b" not in output
     assert max(map(len, output.splitlines())) <= 80
     check_nothing_left(tmp_path)
@@ -124,7 +124,7 @@ def test_ctrl_c(start: Start, tmp_path: Path, line: str, rows: int, runs: str) -
     running = processes(tmp_path)
     os.killpg(demo.pid, signal.SIGINT)  # the group is the one made above
     _, errors = demo.communicate(timeout=60)
-    assert (demo.returncode, errors) == (130, "stopped by Ctrl-C; nothing is left behind\n")
+    assert (demo.returncode, errors) == (130, "stopped by Ctrl-C; all files are deleted\n")
     assert any(runs in command for command in running), "or the check that nothing is left sees nothing"
     check_nothing_left(tmp_path)
 
@@ -133,7 +133,7 @@ def test_without_java(start: Start, tmp_path: Path) -> None:
     demo = start(PATH="", JAVA_HOME=None)
     output, errors = demo.communicate(timeout=60)
     assert (demo.returncode, output) == (1, "")
-    assert errors == "Spark needs Java 17 or newer, and java is not there: install a JDK\n"
+    assert errors == "Spark requires Java 17 or newer, and java was not found; install a JDK\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -141,7 +141,7 @@ def test_what_is_not_installed_is_named(start: Start, tmp_path: Path) -> None:
     tmp_path.joinpath("rich.py").write_text("raise ModuleNotFoundError('no', name='rich')", "utf-8")
     demo = start(PYTHONPATH=os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
     _, errors = demo.communicate(timeout=60)
-    assert (demo.returncode, errors) == (1, 'the demo needs rich: run pip install "jetarrow[demo]"\n')
+    assert (demo.returncode, errors) == (1, 'the demo requires rich; run: pip install "jetarrow[demo]"\n')
 
 
 def test_the_example_is_the_demo() -> None:

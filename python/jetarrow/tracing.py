@@ -33,7 +33,7 @@ _OnResult: TypeAlias = Callable[[Any], Any]
 # A context manager around a method: it receives the arguments, yields changed ones and a function for the result.
 _Frame: TypeAlias = Callable[[_Args, dict[str, Any]], AbstractContextManager[tuple[_Args, _OnResult]]]
 # Maximum links per span; the default limit of the OpenTelemetry SDK.
-MAX_LINKS = 128
+MOST_LINKS = 128
 
 # Methods by the kind of their wrapper. Async and sync classes have the same names.
 _MESSAGE_METHODS = ("publish", "publish_async")
@@ -110,7 +110,7 @@ def links(received: Any) -> list[Link]:
         span = get_current_span(_context(headers, empty=True)).get_span_context()
         if span.is_valid:
             found.setdefault((span.trace_id, span.span_id), Link(span))
-        if len(found) == MAX_LINKS:
+        if len(found) == MOST_LINKS:
             break
     return list(found.values())
 

@@ -149,7 +149,7 @@ async def test_nobody_waits_for_the_answer(nc: Client) -> None:
         await service.add_endpoint("echo", echo)
         await nc.publish("echo", b"x")
         await until(lambda: service.stats().endpoints[0].num_errors == 1)
-        assert service.stats().endpoints[0].last_error == "ValueError('no reply subject set')"
+        assert service.stats().endpoints[0].last_error == "ValueError('no reply subject set: not a request')"
         assert (await nc.request("echo", b"y")).data == b"y", "it goes on"
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jetarrow import Client
 from jetarrow.errors import Error, FlushTimeoutError, MaxPayloadError, NoRespondersError
 from jetarrow.micro import add_service
-from jetarrow.micro.request import Request, ServiceError, cut
+from jetarrow.micro.request import Request, ServiceError, truncate
 from jetarrow.micro.service import Service
 from jetarrow.server import NatsServer
 
@@ -147,7 +147,7 @@ async def test_explicit_error_is_cut_to_what_data_and_headers_leave(small: Clien
 @bounded(300)
 @given(st.text(max_size=40), st.integers(-5, 100))
 def test_cut_text_fits_and_is_a_beginning(text: str, size: int) -> None:
-    found = cut(text, size)
+    found = truncate(text, size)
     data = text.encode("utf-8", "surrogatepass")
     assert len(found.encode("utf-8", "surrogatepass")) <= max(size, 0) or found == text
     if len(data) <= size:

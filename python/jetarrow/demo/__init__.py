@@ -1,4 +1,4 @@
-"""`python -m jetarrow.demo` (extra `demo`): a year of flights into a stream, out as Arrow, answered by Spark."""
+"""`python -m jetarrow.demo` (extra `demo`): publishes a year of flights, reads them as Arrow, queries them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def main() -> int:
     try:
         from jetarrow.demo.flights import main as run
     except ModuleNotFoundError as error:
-        print(f'the demo needs {error.name}: run pip install "jetarrow[demo]"', file=sys.stderr)
+        print(f'the demo requires {error.name}; run: pip install "jetarrow[demo]"', file=sys.stderr)
         return 1
     return run()

@@ -1,4 +1,4 @@
-"""`python -m jetarrow.demo`."""
+"""Runs `python -m jetarrow.demo`."""
 
 from __future__ import annotations
 

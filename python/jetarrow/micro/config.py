@@ -1,4 +1,4 @@
-"""What services, groups and endpoints are made of."""
+"""Configuration of services, groups and endpoints."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from jetarrow.micro.models import EndpointStats
 from jetarrow.micro.request import Handler
 
 DEFAULT_QUEUE_GROUP = "q"
-"""The queue group of all endpoints that name no other: each request goes to one of them."""
+"""Default queue group of endpoints: each request is delivered to one instance."""
 
-# As semver.org has it: numbers without leading zeros, then perhaps a pre-release and a build.
+# semver.org: numbers without leading zeros, then an optional pre-release and an optional build.
 _NUMBER = r"(?:0|[1-9]\d*)"
 _PART = rf"(?:{_NUMBER}|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 SEMVER_REGEX = re.compile(
@@ -23,13 +23,13 @@ NAME_REGEX = re.compile(r"^[A-Za-z0-9\-_]+$")
 SUBJECT_REGEX = re.compile(r"^[^ >]*[>]?$")
 
 StatsHandler = Callable[[EndpointStats], Any]
-"""Called for each endpoint whenever somebody asks for the stats; what it returns becomes `data`, as JSON."""
+"""Called for each endpoint at each STATS request; its result becomes `data`, as JSON."""
 
 
 def _check_name(name: str) -> None:
     if not name:
         raise ValueError("Name cannot be empty.")
-    # `$` alone would let a line end through.
+    # `fullmatch`: `$` alone would accept a final newline.
     if not NAME_REGEX.fullmatch(name):
         raise ValueError(f"Invalid name {name!r}. It must contain only letters, digits, dashes and underscores.")
 
@@ -41,15 +41,15 @@ def _check_subject(what: str, subject: str | None) -> None:
 
 @dataclass
 class EndpointConfig:
-    """What an endpoint is.
+    """Configuration of an endpoint.
 
     Attributes:
-        name: Letters, digits, `-` and `_`; several endpoints may have the same.
-        handler: What answers its requests.
-        queue_group: Default: that of its group or service.
-        subject: What it listens to. Default: its name.
-        metadata: Texts by name, for `info`. Default: none.
-        queue_group_disabled: Every instance answers every request. Default: False.
+        name: Letters, digits, `-` and `_`; not necessarily unique.
+        handler: Function that answers its requests.
+        queue_group: The queue group. Default: that of its group or service.
+        subject: The subject. Default: the name.
+        metadata: Values by key, returned by INFO. Default: none.
+        queue_group_disabled: Every instance receives every request. Default: False.
     """
 
     name: str
@@ -67,11 +67,11 @@ class EndpointConfig:
 
 @dataclass
 class GroupConfig:
-    """What a group is.
+    """Configuration of a group.
 
     Attributes:
-        name: What the subjects of its endpoints begin with.
-        queue_group: That of its endpoints. Default: that of the group or service that it is in.
+        name: Prefix of the subjects of its endpoints.
+        queue_group: The queue group of its endpoints. Default: that of the enclosing group or service.
         queue_group_disabled: As for `EndpointConfig`, for all of its endpoints. Default: False.
     """
 
@@ -86,15 +86,15 @@ class GroupConfig:
 
 @dataclass
 class ServiceConfig:
-    """What a service is.
+    """Configuration of a service.
 
     Attributes:
-        name: Letters, digits, `-` and `_`; all instances of a service have the same.
-        version: A semantic version, such as `1.0.0`.
-        description: A text for people. Default: none.
-        metadata: Texts by name. Default: none.
-        queue_group: That of its endpoints. Default: "q".
-        stats_handler: Adds something of its own to the stats of each endpoint. Default: none.
+        name: Letters, digits, `-` and `_`; the same for all instances.
+        version: A semantic version, for example `1.0.0`.
+        description: Description for users. Default: none.
+        metadata: Values by key. Default: none.
+        queue_group: The queue group of its endpoints. Default: "q".
+        stats_handler: Function whose result is added to the statistics of each endpoint. Default: none.
         queue_group_disabled: As for `EndpointConfig`, for all of its endpoints. Default: False.
     """
 
@@ -118,7 +118,7 @@ class ServiceConfig:
 def inherited(
     queue_group: str | None, disabled: bool, parent: str | None, parent_disabled: bool
 ) -> tuple[str | None, bool]:
-    """The queue group, and whether there is none: one's own word first, then that of what one is in."""
+    """Returns the queue group, and whether it is disabled: own settings first, then those of the parent."""
     if disabled:
         return None, True
     if queue_group:

@@ -1,4 +1,4 @@
-"""Endpoints, and groups of them."""
+"""Endpoints of services, and groups of endpoints."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from jetarrow.core.errors import Error
 from jetarrow.core.subscription import Subscription
 from jetarrow.micro.config import DEFAULT_QUEUE_GROUP, EndpointConfig, GroupConfig, inherited
 from jetarrow.micro.models import EndpointInfo, EndpointStats
-from jetarrow.micro.request import Handler, Request, ServiceError, cut
+from jetarrow.micro.request import Handler, Request, ServiceError, truncate
 
-# Bytes of `last_error` in the stats: an answer has those of all endpoints.
+# Maximum bytes of `last_error` in the statistics: one response has those of all endpoints.
 _MAX_LAST_ERROR_BYTES = 1024
 
 
 class HasClient(Protocol):
-    """A service, as its endpoints know it."""
+    """The part of a service that its endpoints use."""
 
     _client: Client
 
 
 class Endpoint:
-    """Answers the requests to a subject. Made by `add_endpoint`."""
+    """Answers requests to a subject. Created by `add_endpoint`."""
 
     def __init__(self, service: HasClient, config: EndpointConfig) -> None:
         self._service = service
@@ -41,24 +41,24 @@ class Endpoint:
         self._reset()
 
     async def _start(self) -> None:
-        """Subscribes, and returns once the server has the subscription."""
+        """Subscribes, and waits until the server has processed the subscription."""
         client = self._service._client
         self._subscription = await client.subscribe(self._subject, queue=self._queue_group, cb=self._handle_request)
         await client.flush()
 
     async def _stop(self) -> None:
-        """Answers what has come, and takes no more."""
+        """Drains the subscription: answers received requests, and receives no further ones."""
         if self._subscription is not None:
-            # Ended or closed already.
+            # Already ended or closed.
             with suppress(Error):
                 await self._subscription.drain()
             self._subscription = None
 
     async def _abandon(self) -> None:
-        """Ends a subscription that the server may not have."""
+        """Unsubscribes, also if the server has not confirmed the subscription."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
-            # Ended or closed already.
+            # Already ended or closed.
             with suppress(Error):
                 await subscription.unsubscribe()
 
@@ -69,7 +69,7 @@ class Endpoint:
         self._last_error: str | None = None
 
     def stats(self) -> EndpointStats:
-        """What it has done so far."""
+        """Returns the statistics of the endpoint."""
         return EndpointStats(
             name=self._name,
             subject=self._subject,
@@ -82,7 +82,7 @@ class Endpoint:
         )
 
     def info(self) -> EndpointInfo:
-        """What it is."""
+        """Returns the description of the endpoint."""
         return EndpointInfo(self._name, self._subject, self._queue_group, self._metadata or {})
 
     async def _handle_request(self, msg: Msg) -> None:
@@ -105,11 +105,11 @@ class Endpoint:
 
     def _failed(self, error: Exception) -> None:
         self._num_errors += 1
-        self._last_error = cut(_text(error), _MAX_LAST_ERROR_BYTES)
+        self._last_error = truncate(_text(error), _MAX_LAST_ERROR_BYTES)
 
 
 def _text(error: Exception) -> str:
-    """The error as Python shows it; its class where its own `__repr__` fails."""
+    """The `repr` of an error; its class name if `__repr__` fails."""
     try:
         return repr(error)
     except Exception:
@@ -117,7 +117,7 @@ def _text(error: Exception) -> str:
 
 
 class EndpointManager(ABC):
-    """What endpoints are added to: a service, or a group."""
+    """An object with endpoints: a service or a group."""
 
     @abstractmethod
     async def add_endpoint(
@@ -127,7 +127,7 @@ class EndpointManager(ABC):
 
 
 class GroupManager(ABC):
-    """What groups are added to: a service, or a group."""
+    """An object with groups: a service or a group."""
 
     @abstractmethod
     def add_group(self, config: GroupConfig | str | None = None, **kwargs: Any) -> Group:
@@ -135,7 +135,7 @@ class GroupManager(ABC):
 
 
 class Group(GroupManager, EndpointManager):
-    """Endpoints whose subjects begin alike. Made by `add_group`."""
+    """Endpoints with a common subject prefix. Created by `add_group`."""
 
     def __init__(self, service: EndpointManager, config: GroupConfig) -> None:
         self._service = service
@@ -146,7 +146,7 @@ class Group(GroupManager, EndpointManager):
     async def add_endpoint(
         self, config: EndpointConfig | str | None = None, handler: Handler | None = None, **kwargs: Any
     ) -> None:
-        """As `Service.add_endpoint`; its subject begins with the group's name.
+        """As `Service.add_endpoint`; the group's name is the prefix of the subject.
 
         Args:
             config: As there.
@@ -163,7 +163,7 @@ class Group(GroupManager, EndpointManager):
         )
 
     def add_group(self, config: GroupConfig | str | None = None, **kwargs: Any) -> Group:
-        """As `Service.add_group`; its name begins with this group's.
+        """As `Service.add_group`; this group's name is the prefix of its name.
 
         Args:
             config: As there.
@@ -176,7 +176,7 @@ class Group(GroupManager, EndpointManager):
 def endpoint_config(
     config: EndpointConfig | str | None, handler: Handler | None, fields: dict[str, Any]
 ) -> EndpointConfig:
-    """The configuration that the arguments of `add_endpoint` make."""
+    """Builds the configuration from the arguments of `add_endpoint`."""
     if handler is not None:
         fields = {**fields, "handler": handler}
     if isinstance(config, EndpointConfig):
@@ -187,7 +187,7 @@ def endpoint_config(
 def group_config(
     config: GroupConfig | str | None, fields: dict[str, Any], queue_group: str | None, disabled: bool
 ) -> GroupConfig:
-    """The configuration that the arguments of `add_group` make, within what the group is in."""
+    """Builds the configuration from the arguments of `add_group` and the settings of the parent."""
     if isinstance(config, GroupConfig):
         made = replace(config, **fields)
     else:

@@ -1,4 +1,4 @@
-"""What services say about themselves."""
+"""Responses of services to PING, INFO and STATS."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ STATS_RESPONSE_TYPE = "io.nats.micro.v1.stats_response"
 
 @dataclass
 class EndpointStats:
-    """What an endpoint has done since the service was started, or reset.
+    """Statistics of an endpoint since the start or the last reset of the service.
 
     Attributes:
-        name: The endpoint.
-        subject: What it listens to.
-        queue_group: Its queue group; empty where every instance answers.
-        num_requests: Requests that it was given.
-        num_errors: Requests that it answered with an error.
-        processing_time: Nanoseconds that its handler took, in all.
-        average_processing_time: Nanoseconds a request.
-        last_error: Its last error. Default: none.
-        data: What the service's `stats_handler` adds. Default: nothing.
+        name: Name of the endpoint.
+        subject: Its subject.
+        queue_group: Its queue group; empty if every instance receives every request.
+        num_requests: Number of received requests.
+        num_errors: Number of requests answered with an error.
+        processing_time: Total nanoseconds in the handler.
+        average_processing_time: Nanoseconds per request.
+        last_error: The last error. Default: none.
+        data: Result of the service's `stats_handler`. Default: none.
     """
 
     name: str
@@ -39,7 +39,7 @@ class EndpointStats:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> EndpointStats:
-        """Read what a service said, of any client.
+        """Builds it from the response of a service of any client.
 
         Args:
             data: The decoded JSON.
@@ -57,7 +57,7 @@ class EndpointStats:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what is sent."""
+        """Converts it to the fields of the response."""
         return {
             "name": self.name,
             "subject": self.subject,
@@ -73,13 +73,13 @@ class EndpointStats:
 
 @dataclass
 class EndpointInfo:
-    """What an endpoint is.
+    """Description of an endpoint.
 
     Attributes:
-        name: The endpoint.
-        subject: What it listens to.
-        queue_group: Its queue group; empty where every instance answers.
-        metadata: Texts by name. Default: none.
+        name: Name of the endpoint.
+        subject: Its subject.
+        queue_group: Its queue group; empty if every instance receives every request.
+        metadata: Values by key. Default: none.
     """
 
     name: str
@@ -89,7 +89,7 @@ class EndpointInfo:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> EndpointInfo:
-        """Read what a service said, of any client.
+        """Builds it from the response of a service of any client.
 
         Args:
             data: The decoded JSON.
@@ -97,7 +97,7 @@ class EndpointInfo:
         return cls(data["name"], data["subject"], data.get("queue_group", ""), data.get("metadata") or {})
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what is sent."""
+        """Converts it to the fields of the response."""
         return {
             "name": self.name,
             "subject": self.subject,
@@ -107,7 +107,7 @@ class EndpointInfo:
 
 
 class ServiceIdentity:
-    """Which instance of a service it is."""
+    """Identity of a service instance."""
 
     id: str
     name: str
@@ -117,14 +117,14 @@ class ServiceIdentity:
 
 @dataclass
 class ServicePing(ServiceIdentity):
-    """The answer to a ping.
+    """Response to PING.
 
     Attributes:
-        id: The instance's own.
-        name: What all instances share.
+        id: Id of the instance.
+        name: Name of the service.
         version: Its semantic version.
-        metadata: Texts by name. Default: none.
-        type: Of the answer.
+        metadata: Values by key. Default: none.
+        type: Type of the response.
     """
 
     id: str
@@ -135,7 +135,7 @@ class ServicePing(ServiceIdentity):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ServicePing:
-        """Read what a service said, of any client.
+        """Builds it from the response of a service of any client.
 
         Args:
             data: The decoded JSON.
@@ -143,7 +143,7 @@ class ServicePing(ServiceIdentity):
         return cls(data["id"], data["name"], data["version"], data.get("metadata") or {})
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what is sent."""
+        """Converts it to the fields of the response."""
         return {
             "type": self.type,
             "id": self.id,
@@ -155,16 +155,16 @@ class ServicePing(ServiceIdentity):
 
 @dataclass
 class ServiceStats(ServiceIdentity):
-    """What a service has done.
+    """Response to STATS.
 
     Attributes:
-        id: The instance's own.
-        name: What all instances share.
+        id: Id of the instance.
+        name: Name of the service.
         version: Its semantic version.
-        started: When it was started, or reset: UTC, without a zone, as nats-py has it.
-        endpoints: What each endpoint has done. Default: none.
-        metadata: Texts by name. Default: none.
-        type: Of the answer.
+        started: Time of the start or the last reset: UTC, without a time zone, as in nats-py.
+        endpoints: Statistics of each endpoint. Default: none.
+        metadata: Values by key. Default: none.
+        type: Type of the response.
     """
 
     id: str
@@ -177,7 +177,7 @@ class ServiceStats(ServiceIdentity):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ServiceStats:
-        """Read what a service said, of any client.
+        """Builds it from the response of a service of any client.
 
         Args:
             data: The decoded JSON.
@@ -186,14 +186,14 @@ class ServiceStats(ServiceIdentity):
             id=data["id"],
             name=data["name"],
             version=data["version"],
-            # Go's have nine digits of a second, which are cut to six.
+            # Go services send nanoseconds, which are truncated to microseconds.
             started=datetime.fromisoformat(data["started"]).astimezone(UTC).replace(tzinfo=None),
             endpoints=[EndpointStats.from_dict(endpoint) for endpoint in data.get("endpoints") or ()],
             metadata=data.get("metadata") or {},
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what is sent."""
+        """Converts it to the fields of the response."""
         return {
             "type": self.type,
             "name": self.name,
@@ -207,16 +207,16 @@ class ServiceStats(ServiceIdentity):
 
 @dataclass
 class ServiceInfo:
-    """What a service is.
+    """Response to INFO.
 
     Attributes:
-        name: What all instances share.
-        id: The instance's own.
+        name: Name of the service.
+        id: Id of the instance.
         version: Its semantic version.
-        description: A text for people. Default: none.
-        endpoints: What each endpoint is. Default: none.
-        metadata: Texts by name. Default: none.
-        type: Of the answer.
+        description: Description for users. Default: none.
+        endpoints: Description of each endpoint. Default: none.
+        metadata: Values by key. Default: none.
+        type: Type of the response.
     """
 
     name: str
@@ -229,10 +229,10 @@ class ServiceInfo:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ServiceInfo:
-        """Read what a service said, of any client.
+        """Builds it from the response of a service of any client.
 
         Args:
-            data: The decoded JSON; fields unknown here are left out.
+            data: The decoded JSON; unknown fields are ignored.
         """
         return cls(
             id=data["id"],
@@ -245,7 +245,7 @@ class ServiceInfo:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what is sent."""
+        """Converts it to the fields of the response."""
         return {
             "type": self.type,
             "id": self.id,

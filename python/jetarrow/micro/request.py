@@ -1,4 +1,4 @@
-"""Requests to a service, and their answers."""
+"""Requests to a service, and their responses."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from jetarrow.client import Client
 ERROR_HEADER = "Nats-Service-Error"
 ERROR_CODE_HEADER = "Nats-Service-Error-Code"
 
-# What stands at the end of a text that was cut.
-_CUT = " ... (cut)"
-# Bytes of the block of headers besides them: the version line and the empty line at its end.
+# Suffix of a truncated text.
+_TRUNCATED = " ... (cut)"
+# Bytes of the header block without headers: the version line and the final empty line.
 _BLOCK_BYTES = len(b"NATS/1.0\r\n\r\n")
-# Bytes of a header besides its name and value.
+# Bytes of a header without its name and value.
 _HEADER_BYTES = len(b": \r\n")
 
 
 class Request:
-    """A request to an endpoint. Handlers are given them."""
+    """A request to an endpoint; the argument of handlers."""
 
     def __init__(self, msg: Msg, *, client: Client | None = None) -> None:
         self._msg = msg
         self._client: Any = client
-        # What `respond_error` was told, for the endpoint's counters.
+        # The error of `respond_error`, for the endpoint's counters.
         self._error: ServiceError | None = None
 
     @property
     def subject(self) -> str:
-        """The subject that it was sent to."""
+        """The subject of the request."""
         return self._msg.subject
 
     @property
     def headers(self) -> dict[str, str] | None:
-        """Its headers, name to the last value; None without headers."""
+        """The last value by header name; None without headers."""
         return self._msg.headers
 
     @property
     def data(self) -> bytes:
-        """Its payload."""
+        """The payload."""
         return self._msg.data
 
     async def respond(self, data: bytes | str = b"", headers: dict[str, str] | None = None) -> None:
-        """Answers it.
+        """Sends the response.
 
         Args:
             data: Bytes-like, or str, which is sent as UTF-8.
-            headers: Name to value.
+            headers: Value by header name.
 
         Raises:
-            ValueError: Whoever sent it does not wait for an answer.
+            ValueError: The request has no reply subject.
         """
         if not self._msg.reply:
-            raise ValueError("no reply subject set")
+            raise ValueError("no reply subject set: not a request")
         client = self._client if self._client is not None else self._msg._client
         await client.publish(self._msg.reply, data, headers=headers)
 
@@ -66,23 +66,23 @@ class Request:
         data: bytes | str = b"",
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Answers it with an error, which also counts as one in the endpoint's `stats`.
+        """Sends an error response, which counts as an error in the endpoint's statistics.
 
         Args:
-            code: The error's code, such as "404".
-            description: The error in words; line breaks become spaces. A text that is longer than the server's
-                `max_payload` allows is cut.
+            code: The error code, for example "404".
+            description: The error text; line breaks are replaced by spaces. It is truncated to the size that the
+                server's `max_payload` allows.
             data: As `respond`.
-            headers: As `respond`; the error's own come beside them.
+            headers: As `respond`; the error headers are added.
 
         Raises:
             ValueError: As `respond`.
-            MaxPayloadError: `data` and `headers` are too large without the description.
+            MaxPayloadError: `data` and `headers` exceed `max_payload` without the description.
         """
         self._error = ServiceError(code, description)
         fields = {**(headers or {}), ERROR_HEADER: "", ERROR_CODE_HEADER: one_line(code)}
         room = self._max_payload() - _size(data) - _size_of_headers(fields)
-        fields[ERROR_HEADER] = cut(one_line(description), room)
+        fields[ERROR_HEADER] = truncate(one_line(description), room)
         await self.respond(data, fields)
 
     def _max_payload(self) -> int:
@@ -91,16 +91,16 @@ class Request:
 
 
 def one_line(text: object) -> str:
-    """The text as a header can hold it: without line breaks and lone surrogates."""
+    """Returns the text for a header value: without line breaks and lone surrogates."""
     return " ".join(str(text).splitlines()).encode("utf-8", "replace").decode()
 
 
-def cut(text: str, size: int) -> str:
-    """The text, or as much of its beginning as fits into `size` bytes of UTF-8, with a mark that it was cut."""
+def truncate(text: str, size: int) -> str:
+    """Truncates the text to `size` bytes of UTF-8, with a suffix that marks the truncation."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) <= size:
         return text
-    mark = _CUT if size > len(_CUT) else ""
+    mark = _TRUNCATED if size > len(_TRUNCATED) else ""
     return data[: max(size - len(mark), 0)].decode("utf-8", "ignore") + mark
 
 
@@ -117,16 +117,16 @@ def _size_of_headers(headers: Mapping[str, str | list[str]]) -> int:
 
 
 Handler = Callable[[Request], Awaitable[None]]
-"""What answers the requests of an endpoint: a coroutine function; raising is an answer too."""
+"""Answers the requests of an endpoint: a coroutine function. An exception is sent as an error response."""
 
 
 @dataclass
 class ServiceError(Exception):
-    """An error that a handler raises to answer with it.
+    """An error that a handler raises to send it as the response.
 
     Attributes:
-        code: Its code, such as "404".
-        description: What went wrong, in words.
+        code: The error code, for example "404".
+        description: The error text.
     """
 
     code: str
@@ -139,12 +139,12 @@ class ServiceError(Exception):
         return repr(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to a dict."""
+        """Converts it to a dict."""
         return {"code": self.code, "description": self.description}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ServiceError:
-        """Read from a dict; what is missing is empty.
+        """Builds it from a dict; missing fields are empty.
 
         Args:
             data: With `code` and `description`.

@@ -1,4 +1,4 @@
-"""Services. Beside them stand here, as in nats-py, what they are made of and what they say."""
+"""Service: one instance of a service. The other names are re-exported, as in nats-py."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from jetarrow.micro.request import Request as Request
 from jetarrow.micro.request import ServiceError as ServiceError
 
 DEFAULT_PREFIX = "$SRV"
-"""What the subjects begin with at which services say what they are and do."""
+"""Prefix of the subjects of PING, INFO and STATS."""
 
 _nuid = NUID()
 
 
 class ServiceVerb(str, Enum):  # noqa: UP042  # nats-py's bases
-    """What a service can be asked."""
+    """Discovery requests to services."""
 
     PING = "PING"
     STATS = "STATS"
@@ -61,7 +61,7 @@ def _now() -> datetime:
 
 
 class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Service"]):
-    """One instance of a service. Made by `add_service`; its endpoints are added afterwards."""
+    """One instance of a service. Created by `add_service`; endpoints are added afterwards."""
 
     def __init__(self, client: Client, config: ServiceConfig) -> None:
         self._id = _nuid.next().decode()
@@ -79,15 +79,15 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
 
     @property
     def id(self) -> str:
-        """The instance's own name."""
+        """The unique id of the instance."""
         return self._id
 
     async def start(self) -> None:
-        """Begins to answer at `$SRV`; `add_service` has done it. A second time it does nothing.
+        """Subscribes to the `$SRV` subjects; `add_service` calls it. A second call does nothing.
 
         Raises:
             ConnectionClosedError: The connection is closed.
-            FlushTimeoutError: The server has not confirmed the subscriptions; there are none then.
+            FlushTimeoutError: The server has not confirmed the subscriptions; they are removed.
         """
         if self._subscriptions:
             return
@@ -106,7 +106,7 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
                 ):
                     self._subscriptions.append(await self._client.subscribe(subject, cb=_answering(answer)))
             self._started = _now()
-            # From here on others find it.
+            # After the flush other clients can discover the service.
             await self._client.flush()
         except BaseException:
             subscriptions, self._subscriptions = self._subscriptions, []
@@ -116,19 +116,19 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
     async def add_endpoint(
         self, config: EndpointConfig | str | None = None, handler: Handler | None = None, **kwargs: Any
     ) -> None:
-        """Adds an endpoint. It answers requests once this returns: the server has its subscription then.
+        """Adds an endpoint. It receives requests when this method returns: the server has processed its subscription.
 
         Args:
-            config: What it is, or its name.
-            handler: A coroutine function that is given each `Request`. Raising `ServiceError` answers with that error,
-                any other exception with code "500".
+            config: Its configuration, or its name.
+            handler: A coroutine function called with each `Request`. A `ServiceError` that it raises is sent as the
+                response, any other exception with code "500".
             **kwargs: Further fields of `EndpointConfig`, by name: `name`, `subject`, `queue_group`, `metadata`,
-                `queue_group_disabled`; they win over `config`.
+                `queue_group_disabled`; they override `config`.
 
         Raises:
-            ValueError: A name, subject or queue group that is not valid.
-            TypeError: No name or handler, or a field that there is not.
-            BadSubjectError: The subject cannot be listened to.
+            ValueError: A name, subject or queue group is invalid.
+            TypeError: The name or the handler is missing, or a field is unknown.
+            BadSubjectError: The subject is invalid.
             FlushTimeoutError: The server has not confirmed the subscription; the endpoint was not added.
         """
         made = endpoint_config(config, handler, kwargs)
@@ -139,7 +139,7 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
             self._config.queue_group_disabled,
         )
         endpoint = Endpoint(self, replace(made, queue_group=group, queue_group_disabled=disabled))
-        # Before it is started: `stop` ends it, too.
+        # Before it is started, so that `stop` ends it too.
         self._endpoints.append(endpoint)
         try:
             await endpoint._start()
@@ -150,21 +150,22 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
             raise
 
     def add_group(self, config: GroupConfig | str | None = None, **kwargs: Any) -> Group:
-        """Adds a group: the subjects of its endpoints begin with its name. Groups can be in groups.
+        """Adds a group: its name is the prefix of its endpoints' subjects. Groups can be nested.
 
         Args:
-            config: What it is, or its name.
+            config: Its configuration, or its name.
             **kwargs: Further fields of `GroupConfig`, by name: `name`, `queue_group`, `queue_group_disabled`.
 
         Raises:
-            ValueError: A name or queue group that is not valid.
+            ValueError: A name or queue group is invalid.
         """
         return Group(self, group_config(config, kwargs, self._config.queue_group, self._config.queue_group_disabled))
 
     def stats(self) -> ServiceStats:
-        """What the service has done, endpoint by endpoint.
+        """Returns the statistics of all endpoints.
 
-        An endpoint for which `stats_handler` raises has no `data`; the error goes to `error_cb`, or to the log.
+        If `stats_handler` raises for an endpoint, its `data` is None, and the error is reported to `error_cb` or to the
+        log.
         """
         stats = [endpoint.stats() for endpoint in self._endpoints]
         for each in stats:
@@ -189,15 +190,13 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
             return None
 
     def _encoded_stats(self) -> bytes:
-        """The answer to STATS; `data` that JSON has not, or that the server does not take, is left out."""
+        """The response to STATS, without `data` that is not JSON or exceeds the server's `max_payload`."""
         stats = self.stats()
         for each in stats.endpoints:
             try:
                 json.dumps(each.data)
             except (TypeError, ValueError, RecursionError) as error:
-                text = (
-                    f"the stats_handler of service {self._config.name!r} returned data that JSON cannot hold: {error}"
-                )
+                text = f"the stats_handler of service {self._config.name!r} returned data that is not JSON: {error}"
                 self._client._session.report_error(TypeError(text))
                 each.data = None
         answer = _encoded(stats)
@@ -205,14 +204,14 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
         if len(answer) > limit and any(each.data is not None for each in stats.endpoints):
             text = (
                 f"the stats of service {self._config.name!r} have {len(answer)} bytes with the data of its"
-                f" stats_handler, and the server takes {limit}: they are answered without data"
+                f" stats_handler, and max_payload is {limit}: sent without data; return less from stats_handler"
             )
             self._client._session.report_error(MaxPayloadError(text))
             answer = _encoded(replace(stats, endpoints=[replace(each, data=None) for each in stats.endpoints]))
         return answer
 
     def info(self) -> ServiceInfo:
-        """What the service is, and its endpoints."""
+        """Returns the description of the service and its endpoints."""
         return ServiceInfo(
             id=self._id,
             name=self._config.name,
@@ -226,13 +225,13 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
         return ServicePing(self._id, self._config.name, self._config.version, self._config.metadata or {})
 
     async def reset(self) -> None:
-        """Sets the counters of all endpoints to 0, and the time from which on they count."""
+        """Resets the counters of all endpoints, and their start time."""
         for endpoint in self._endpoints:
             endpoint._reset()
         self._started = _now()
 
     async def stop(self) -> None:
-        """Takes no more requests, and answers those that have come. A second time it does nothing."""
+        """Drains all endpoints: answers received requests, and receives no further ones. A second call does nothing."""
         if self._stopped.is_set():
             return
         endpoints, subscriptions = self._endpoints, self._subscriptions
@@ -240,14 +239,14 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
         for endpoint in endpoints:
             await endpoint._stop()
         for subscription in subscriptions:
-            # Ended or closed already.
+            # Already ended or closed.
             with suppress(Error):
                 await subscription.drain()
         self._stopped.set()
 
     @property
     def stopped(self) -> Event:
-        """Set once `stop` is through: `await service.stopped.wait()`."""
+        """Event that is set at the end of `stop`: `await service.stopped.wait()`."""
         return self._stopped
 
     async def __aenter__(self) -> Service:
@@ -261,7 +260,7 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
 
 
 def _answering(answer: Callable[[], bytes]) -> Any:
-    """A callback that answers with what is so at that moment."""
+    """Returns a callback that responds with the result of `answer` at that time."""
 
     async def respond(msg: Msg) -> None:
         if not msg.reply:
@@ -269,7 +268,7 @@ def _answering(answer: Callable[[], bytes]) -> Any:
         try:
             await msg.respond(answer())
         except Exception as error:
-            # Such as more endpoints than the server's max_payload has room for. The subscription reports the error.
+            # For example a response larger than the server's max_payload. The subscription reports the error.
             await Request(msg).respond_error("500", repr(error))
             raise
 
@@ -282,7 +281,7 @@ def _encoded(answer: ServicePing | ServiceInfo | ServiceStats) -> bytes:
 
 async def _unsubscribe(subscriptions: list[Subscription]) -> None:
     for subscription in subscriptions:
-        # Ended or closed already.
+        # Already ended or closed.
         with suppress(Error):
             await subscription.unsubscribe()
 
@@ -290,12 +289,12 @@ async def _unsubscribe(subscriptions: list[Subscription]) -> None:
 def control_subject(
     verb: ServiceVerb, name: str | None = None, id: str | None = None, prefix: str = DEFAULT_PREFIX
 ) -> str:
-    """The subject at which services are asked.
+    """Builds the subject of a discovery request.
 
     Args:
-        verb: What they are asked.
-        name: Only services of this name; None asks all.
-        id: Only this instance.
-        prefix: What it begins with.
+        verb: The request.
+        name: Services of this name only; None requests all.
+        id: This instance only.
+        prefix: Prefix of the subject.
     """
     return ".".join([prefix, verb.value, *(part for part in (name, id) if part is not None)])

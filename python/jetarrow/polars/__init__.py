@@ -1,4 +1,4 @@
-"""Streams in polars: `jetarrow.polars.scan` is a LazyFrame. Needs polars and pyarrow."""
+"""Streams in polars: `jetarrow.polars.scan` returns a LazyFrame. Requires polars and pyarrow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ try:
 except ImportError as error:
     if error.name not in ("polars", "pyarrow"):
         raise
-    text = 'jetarrow.polars needs polars and pyarrow: pip install "jetarrow[polars]"'
+    text = 'jetarrow.polars requires polars and pyarrow; run: pip install "jetarrow[polars]"'
     raise ImportError(text, name=error.name) from None
 
 __all__ = ["scan"]

@@ -1,7 +1,7 @@
-"""What a predicate of polars says about sequences, times and subjects of messages.
+"""Bounds of sequences, times and subjects in predicates of polars.
 
-A predicate is read as the JSON that polars makes of it. Whatever is not understood says nothing: the bounds then hold
-more rows than the predicate, which polars' own filter takes out again.
+A predicate is parsed from the JSON that polars serializes it to. An unknown expression has no bounds: the bounds then
+include more rows than the predicate, and polars' own filter removes them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-# Most subjects that the server is asked for by name.
+# Maximum number of subject filters sent to the server.
 MAX_SUBJECTS = 500
 _NANOS = pl.Datetime("ns", "UTC")
 _MIRRORED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq", "Eq": "Eq"}
@@ -22,7 +22,7 @@ _MIRRORED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq", "Eq": "Eq"}
 
 @dataclass(frozen=True)
 class Bounds:
-    """Ranges of sequence and time (nanoseconds), begin in and end out, and filters of subjects; None is no bound."""
+    """Half-open ranges of sequence and time (nanoseconds), and subject filters; None has no bound."""
 
     first: int | None = None
     end: int | None = None
@@ -62,7 +62,7 @@ class Bounds:
 
     @property
     def empty(self) -> bool:
-        """No message can be in them."""
+        """Whether the bounds exclude every message."""
         ranges = ((self.first, self.end), (self.since, self.until))
         closed = any(start is not None and end is not None and start >= end for start, end in ranges)
         return closed or self.subjects == frozenset() or (self.end is not None and self.end <= 1)
@@ -78,7 +78,7 @@ def _of(choose: Callable[[Iterable[int]], int], *bounds: int | None) -> int | No
 
 
 def covers(filter: str, subject: str) -> bool:
-    """Whether a filter takes a subject, or all that another filter takes."""
+    """Whether a filter matches a subject, or all subjects that another filter matches."""
     wanted, found = filter.split("."), subject.split(".")
     for number, token in enumerate(wanted):
         if token == ">":
@@ -89,14 +89,14 @@ def covers(filter: str, subject: str) -> bool:
 
 
 def _joined(filters: frozenset[str]) -> frozenset[str] | None:
-    """Without those that others take, as the server refuses filters that overlap; None where there are too many."""
+    """Removes filters that others include, because the server rejects overlapping filters; None if too many remain."""
     wild = [filter for filter in filters if filter.endswith(">") or "*" in filter]
     kept = frozenset(one for one in filters if not any(other != one and covers(other, one) for other in wild))
     return kept if len(kept) <= MAX_SUBJECTS else None
 
 
 def _overlap(one: str, two: str) -> bool:
-    """Whether some subject is taken by both filters."""
+    """Whether both filters match a common subject."""
     left, right = one.split("."), two.split(".")
     for a, b in zip(left, right, strict=False):
         if ">" in (a, b):
@@ -107,7 +107,7 @@ def _overlap(one: str, two: str) -> bool:
 
 
 def _common(one: frozenset[str], two: frozenset[str]) -> frozenset[str]:
-    """What both take, or a little more of `two`, but nothing else."""
+    """Filters for the subjects that both sets match; they may match more subjects of `two`."""
     kept: set[str] = set()
     for filter in one:
         others = {other for other in two if _overlap(filter, other)}
@@ -117,15 +117,15 @@ def _common(one: frozenset[str], two: frozenset[str]) -> frozenset[str]:
 
 
 def bounds(predicate: pl.Expr, columns: Iterable[str] = ("seq", "timestamp", "subject")) -> Bounds:
-    """What the predicate says; the rows that it takes are all within.
+    """Returns the bounds of a predicate; all rows that it selects are within them.
 
     Args:
         predicate: A predicate on the columns of a scan.
-        columns: Those that are a message's own.
+        columns: The columns of message metadata.
     """
     try:
         return _of_tree(json.loads(predicate.meta.serialize(format="json")), frozenset(columns))
-    except Exception:  # the form is polars' own: what a later version writes says nothing to us
+    except Exception:  # the format is internal to polars: a later version may change it
         return ALL
 
 
@@ -158,7 +158,7 @@ def _called(name: str, function: Any, values: list[Any]) -> Bounds:
 
 
 def _value(literal: Any) -> Any:
-    """A literal's value: text, a whole number, nanoseconds of a time, or the list of those."""
+    """The value of a literal: text, whole number, nanoseconds of a time, or a list of them."""
     literal = pl.Expr.deserialize(io.StringIO(json.dumps(literal)), format="json")
     series = pl.select(literal.alias("value")).to_series()
     if isinstance(series.dtype, pl.List):
@@ -185,7 +185,7 @@ def _among(name: str, values: list[Any]) -> Bounds:
     if name == "subject":
         return Bounds(subjects=_joined(frozenset(values))) if all(map(_is_subject, values)) else ALL
     low, high = _is(name, min(values)), _is(name, max(values))
-    # Not `|`, which leaves a bound out that no message is in; those between may still be.
+    # Not `|`: it drops a bound that excludes every message, although values between the bounds may exist.
     return Bounds(first=low.first, end=high.end, since=low.since, until=high.until)
 
 
@@ -206,17 +206,17 @@ def _is_subject(text: str) -> bool:
 
 
 def _begins_with(prefix: Any) -> Bounds:
-    """Of `orders.eu.n` the server can filter `orders.eu.>`: whole tokens."""
+    """The bounds of a subject prefix, in whole tokens: `orders.eu.n` becomes the filter `orders.eu.>`."""
     tokens, _, _ = str(prefix).rpartition(".")
     return Bounds(subjects=frozenset([f"{tokens}.>"])) if tokens and _is_subject(tokens) else ALL
 
 
 def within(found: Bounds, filters: Iterable[str]) -> Bounds:
-    """The bounds with those of the scan itself.
+    """Intersects bounds with the filters of the scan.
 
     Args:
-        found: What a predicate says.
-        filters: The filters of the scan; none is all.
+        found: The bounds of a predicate.
+        filters: The filters of the scan; empty matches all subjects.
     """
     own = frozenset(filters)
     return found & Bounds(subjects=own) if own else found

@@ -1,4 +1,4 @@
-"""A stream as a LazyFrame of polars."""
+"""A stream as a polars LazyFrame."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from jetarrow.core.option_types import SyncConnectOptions
     from jetarrow.sync.fetch import Reader
 
-_OF_MESSAGES = {
+_METADATA_COLUMNS = {
     "stream": pa.string(),
     "seq": pa.int64(),
     "subject": pa.string(),
     "timestamp": pa.timestamp("ns", "UTC"),
     "headers": pa.map_(pa.string(), pa.list_(pa.string())),
 }
-_OF_MALFORMED = {"_corrupt_record": pa.string(), "_error": pa.string()}
+_MALFORMED_COLUMNS = {"_corrupt_record": pa.string(), "_error": pa.string()}
 _BATCH_ROWS = 65536
 
 
@@ -40,36 +40,36 @@ def scan(
     latest: bool = False,
     **options: Unpack[SyncConnectOptions],
 ) -> pl.LazyFrame:
-    """A stream as a LazyFrame. Nothing is asked of a server before it is collected; then each time anew.
+    """Returns a stream as a LazyFrame. Each `collect` connects and reads the stream again.
 
-    Columns: `stream`, `seq`, `subject`, `timestamp`, `headers`, then the fields of the payloads, or `data` where there
-    is no schema. A field with the name of one of the message's columns stands in its place.
+    Columns: `stream`, `seq`, `subject`, `timestamp`, `headers`, then the fields of the payloads, or `data` without a
+    schema. A field with the name of a metadata column replaces that column.
 
-    What polars asks for goes to the server where that can filter it: comparisons, `is_between` and `is_in` on `seq`,
-    `timestamp` and `subject`, and `subject.str.starts_with` by whole tokens, joined by `&` and `|`, become a range and
-    subject filters. `head(n)` before any filter ends the read early; filters behind it are not asked of the server. Of
-    JSON only the fields that are needed are decoded. Everything is filtered again by polars. With `latest` only filters
-    of subjects are asked of the server.
+    Predicates are pushed down to the server as a range and as subject filters: comparisons, `is_between` and `is_in` on
+    `seq`, `timestamp` and `subject`, and `subject.str.starts_with` by whole tokens, combined with `&` and `|`. polars
+    filters the result again. `head(n)` before a filter ends the read early; filters after it are not pushed down. With
+    `latest`, only subject filters are pushed down. Of JSON payloads only the required fields are decoded.
 
-    A range reads up to what was there when it was opened. Of JSON in mode "PERMISSIVE" a row is malformed by the fields
-    that are asked for.
+    A read ends at the last message at the time of opening. In mode "PERMISSIVE", a JSON row is malformed if one of the
+    required fields is malformed.
 
     Args:
         servers: As `jetarrow.sync.connect`.
         stream: The stream.
-        schema: As `js.read`: what the payloads are. With "infer", or format "arrow" and none, the server is asked for
-            the first messages as soon as polars wants to know the columns.
+        schema: As `js.read`: the schema of the payloads. With "infer", or with format "arrow" and no schema, the first
+            messages are read when polars requests the columns.
         subjects: As `js.read`.
         format: As `js.read`.
-        mode: As `js.read`: what becomes of malformed rows. "PERMISSIVE" has `_corrupt_record` and `_error`, too.
-        latest: The last message of each subject only, as `js.latest` gives it.
-        **options: As `jetarrow.sync.connect`: each collect has a connection of its own.
+        mode: As `js.read`: the handling of malformed rows. "PERMISSIVE" adds the columns `_corrupt_record` and
+            `_error`.
+        latest: The last message of each subject only, as in `js.latest`.
+        **options: As `jetarrow.sync.connect`: each `collect` opens a connection.
 
     Returns:
-        The frame. Streams and servers that are not there are errors of `collect`.
+        The frame. A missing stream or server raises in `collect`.
 
     Raises:
-        ValueError: An argument that cannot be used.
+        ValueError: An argument is invalid.
     """
     if format not in ("json", "arrow"):
         raise ValueError(f"format must be 'json' or 'arrow', not {format!r}")
@@ -85,7 +85,7 @@ def scan(
 
 
 class _Source:
-    """What is read, whatever polars asks for."""
+    """The source of a scan, which polars calls with columns, predicate and limits."""
 
     def __init__(
         self,
@@ -99,12 +99,12 @@ class _Source:
     ) -> None:
         self._servers, self._stream, self._options = servers, stream, options
         self._filters, self._format, self._mode, self._latest = filters, format, mode, latest
-        # Of the payloads; None where they are bytes.
+        # Schema of the payloads; None for bytes.
         self.fields: pa.Schema | None = None
         self._known = False
 
     def inferred(self) -> pl.Schema:
-        """The columns, after a look at the first messages."""
+        """The columns, inferred from the first messages."""
         if not self._known:
             with jetarrow.sync.connect(self._servers, **self._options) as nc:
                 reader = self._read(nc.jetstream(), schema="infer" if self._format == "json" else None)
@@ -117,15 +117,15 @@ class _Source:
         """The columns."""
         fields = [pa.field("data", pa.binary())] if self.fields is None else list(self.fields)
         own = {field.name for field in fields}
-        fields = [pa.field(name, kind) for name, kind in _OF_MESSAGES.items() if name not in own] + fields
+        fields = [pa.field(name, kind) for name, kind in _METADATA_COLUMNS.items() if name not in own] + fields
         if self.fields is not None and self._mode.upper() == "PERMISSIVE":
-            fields += [pa.field(name, kind) for name, kind in _OF_MALFORMED.items()]
+            fields += [pa.field(name, kind) for name, kind in _MALFORMED_COLUMNS.items()]
         return pl.DataFrame(pa.schema(fields).empty_table()).schema
 
     def frames(
         self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        """What polars calls: the frames, one after another."""
+        """Called by polars: yields the frames."""
         schema = self.schema()
         names = list(schema) if with_columns is None else with_columns
         needed = list(dict.fromkeys([*names, *(() if predicate is None else predicate.meta.root_names())]))
@@ -140,8 +140,8 @@ class _Source:
     def _rows(
         self, needed: list[str], predicate: pl.Expr | None, n_rows: int | None, batch_rows: int
     ) -> Iterator[pl.DataFrame]:
-        own = set(_OF_MESSAGES) - set(() if self.fields is None else self.fields.names)
-        # Given both, polars wants the predicate's rows among the first n_rows of all: the server must leave none out.
+        own = set(_METADATA_COLUMNS) - set(() if self.fields is None else self.fields.names)
+        # With both, polars applies the predicate to the first n_rows of the stream, so it is not pushed down.
         pushed = ALL if predicate is None or n_rows is not None else bounds(predicate, own)
         wanted = within(pushed, self._filters)
         if wanted.empty or n_rows == 0:
@@ -159,17 +159,17 @@ class _Source:
                     yield batch.to_polars()
 
     def _columns(self, needed: list[str], own: set[str]) -> dict[str, Any]:
-        """What is built: of JSON only the fields that are needed, of Arrow messages all, as they have to be whole."""
+        """The columns to build: the required fields of JSON, all fields of Arrow messages, which are decoded whole."""
         of_messages = [name for name in needed if name in own]
         if self.fields is None:
             return {"columns": of_messages + (["data"] if "data" in needed else []) or ["seq"]}
         fields = [field for field in self.fields if field.name in needed]
-        whole = self._format == "arrow" or self._mode.upper() != "PERMISSIVE" or set(needed) & set(_OF_MALFORMED)
+        whole = self._format == "arrow" or self._mode.upper() != "PERMISSIVE" or set(needed) & set(_MALFORMED_COLUMNS)
         if whole:
             fields = list(self.fields)
         elif not fields:
             return {"columns": of_messages or ["seq"]}
-        # The payloads last: then the columns of a flat row are in the order of its message's and its fields.
+        # The payload last: a flattened row then has the metadata columns before its fields.
         return {"columns": [*of_messages, "value"], "schema": pa.schema(fields), "flatten": self._format == "json"}
 
     def _read(self, js: jetarrow.sync.JetStream, **options: Any) -> Reader:
@@ -178,7 +178,7 @@ class _Source:
 
 
 def _range(first: int | None, end: int | None, since: int | None, until: int | None, head: int) -> dict[str, Any]:
-    """Where a read begins and ends; by sequence where both are known."""
+    """The range of a read; by sequence if both sequence and time are known."""
     found: dict[str, Any] = {}
     if first is not None and first > head:
         found["start_seq"] = first

@@ -1,4 +1,4 @@
-"""The same names without `await`.
+"""The blocking API: the same names as the async one, without `await`.
 
     import jetarrow.sync
 
@@ -6,9 +6,9 @@
         js = nc.jetstream()
         js.publish_batch("events.new", [b"one", b"two"])
 
-Every call blocks in native code with the GIL released and answers Ctrl-C. Works from any thread, and in a process that
-was forked before `connect`. There is no second copy of anything: the coroutines of the async face only ever wait for
-the connection, and here that blocks, so they run to their end at once.
+Every call blocks in native code with the GIL released, and Ctrl-C interrupts it. Any thread may call it, and so may a
+process that was forked before `connect`. The methods run the coroutines of the async API. Those wait for the connection
+only, and a blocking session makes these waits block, so each coroutine runs to completion in one step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the twin's verbs are made out of the async ones."""
+"""Blocking methods made from async ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _T = TypeVar("_T")
 _U = TypeVar("_U")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# In docstrings and annotations of the async face, which become the twin's.
-_OTHER_WORDS = (
+# Replacements in docstrings and annotations of async methods.
+_REPLACEMENTS = (
     ("async for", "for"),
     ("async with", "with"),
     ("await ", ""),
@@ -24,38 +24,38 @@ _OTHER_WORDS = (
 )
 
 
-def _plain(text: Any) -> Any:
+def _without_async(text: Any) -> Any:
     if isinstance(text, str):
-        for word, other in _OTHER_WORDS:
+        for word, other in _REPLACEMENTS:
             text = text.replace(word, other)
     return text
 
 
 def with_signature_of(method: Callable[..., Any]) -> Callable[[_F], _F]:
-    """The decorated method has the signature of an async one, as `help` and editors show it, and its docstring.
+    """Decorates a method with the signature of an async one, as `help` and editors show it, and with its docstring.
 
     Args:
-        method: The async one. A docstring of the decorated method's own is kept.
+        method: The async method. If the decorated method has a docstring, it is kept.
     """
 
-    def named(call: _F) -> _F:
+    def decorate(call: _F) -> _F:
         inner: Any = method
         while hasattr(inner, "__wrapped__"):
             inner = inner.__wrapped__
-        # What `inspect.signature` looks at: the async method's parameters, with the twin's words in the annotations.
-        twin = FunctionType(inner.__code__, inner.__globals__, inner.__name__, inner.__defaults__, inner.__closure__)
-        twin.__kwdefaults__ = inner.__kwdefaults__
-        twin.__annotations__ = {name: _plain(text) for name, text in inner.__annotations__.items()}
-        face: Any = call
-        face.__wrapped__, face.__name__ = twin, inner.__name__
-        face.__doc__ = call.__doc__ or _plain(inner.__doc__)
+        # `inspect.signature` reads `__wrapped__`: the async parameters, with the blocking types in the annotations.
+        shown = FunctionType(inner.__code__, inner.__globals__, inner.__name__, inner.__defaults__, inner.__closure__)
+        shown.__kwdefaults__ = inner.__kwdefaults__
+        shown.__annotations__ = {name: _without_async(text) for name, text in inner.__annotations__.items()}
+        target: Any = call
+        target.__wrapped__, target.__name__ = shown, inner.__name__
+        target.__doc__ = call.__doc__ or _without_async(inner.__doc__)
         return call
 
-    return named
+    return decorate
 
 
-def twin_repr(self: Any) -> str:
-    """What the async object in `_inner` says of itself, under the twin's name."""
+def inner_repr(self: Any) -> str:
+    """The `repr` of the async object in `_inner`, with the name of the blocking class."""
     return repr(self._inner).replace(type(self._inner).__name__, type(self).__name__, 1)
 
 
@@ -86,7 +86,7 @@ def blocking_messages(method: Any) -> Any:
 def wrapped(
     method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]], wrap: Callable[[_T], _U]
 ) -> Callable[Concatenate[Any, _P], _U]:
-    """The same for a method whose result has a blocking twin."""
+    """As `blocking`, for a method whose result has a blocking class, which `wrap` creates."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _U:
         return wrap(run_to_completion(method(self._inner, *args, **kwargs)))
@@ -97,7 +97,7 @@ def wrapped(
 def iterated(
     method: Callable[Concatenate[Any, _P], AsyncIterator[_T]],
 ) -> Callable[Concatenate[Any, _P], Iterator[_T]]:
-    """The same for a method that is an async generator: a plain iterator over what it yields."""
+    """As `blocking`, for an async generator method: returns an iterator over its items."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
         return iterate(method(self._inner, *args, **kwargs))
@@ -106,19 +106,19 @@ def iterated(
 
 
 def iterate(items: AsyncIterator[_T]) -> Iterator[_T]:
-    """A plain iterator over an async one that never suspends."""
+    """Iterates over an async iterator that does not suspend."""
     advance = items.__anext__
     try:
         while True:
             try:
-                # Not by `run_to_completion`: a coroutine around it takes as long as all the rest.
+                # Not through `run_to_completion`: a coroutine around it doubles the time per item.
                 next(advance().__await__())
             except StopIteration as done:
                 item: _T = done.value
             except StopAsyncIteration:
                 return
             else:
-                raise RuntimeError("this iterator needs an event loop")
+                raise RuntimeError("the iterator suspended: it waits for an event loop, not through a BlockingSession")
             yield item
     finally:
         close = getattr(items, "aclose", None)
@@ -127,5 +127,5 @@ def iterate(items: AsyncIterator[_T]) -> Iterator[_T]:
 
 
 def iterate_messages(messages: AsyncIterator[Msg]) -> Iterator[SyncMsg]:
-    """As `iterate`, of messages: the session made them such whose verbs block."""
+    """As `iterate`, for messages: a `BlockingSession` makes them of the class `SyncMsg`."""
     return cast("Iterator[SyncMsg]", iterate(messages))

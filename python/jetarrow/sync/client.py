@@ -1,4 +1,4 @@
-"""A connection that blocks."""
+"""The blocking client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Client(Status):
-    """As `jetarrow.aio.client.Client`, blocking, and a context manager. Many threads may share one."""
+    """As `jetarrow.aio.client.Client`, blocking, and a context manager. Thread-safe."""
 
     msg_class = MessageClass(SyncMsg)
 
@@ -60,10 +60,10 @@ class Client(Status):
     def publish(  # noqa: D102
         self, subject: str, payload: bytes | str = b"", reply: str | None = "", headers: Headers | None = None
     ) -> None:
-        # Not by a coroutine that is run to its end: that takes a sixth of a publish.
-        room = self._session.send(subject, payload, reply, headers)
-        if room is not None:
-            room.block()
+        # Not through a coroutine, which takes 17 % of the time of a publish.
+        wait_for_room = self._session.send(subject, payload, reply, headers)
+        if wait_for_room is not None:
+            wait_for_room.block()
 
     @with_signature_of(AsyncClient.subscribe)
     def subscribe(self, subject: str, queue: str = "", **options: Unpack[SubscribeOptions]) -> Subscription:
@@ -75,7 +75,7 @@ class Client(Status):
             **options: `max_msgs`, `pending_msgs_limit` and `pending_bytes_limit`, as there.
 
         Raises:
-            TypeError: A callback or a future is given.
+            TypeError: A callback or a future is passed.
         """
         return Subscription(run_to_completion(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
@@ -97,14 +97,14 @@ class Client(Status):
             timeout=timeout,
             max_messages=max_messages,
             stall=stall,
-            # The session makes the messages those whose verbs block.
+            # The session makes messages of the class `SyncMsg`.
             sentinel=cast("Callable[[Msg], bool] | bool", sentinel),
             headers=headers,
         )
         return iterate_messages(answers)
 
     def new_inbox(self) -> str:
-        """A unique subject, for answers."""
+        """Returns a unique reply subject."""
         return self._inner.new_inbox()
 
     @with_signature_of(AsyncClient.jetstream)
@@ -136,8 +136,8 @@ class Client(Status):
 def connect(servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]) -> Client:
     """Connects to NATS and returns the client.
 
-    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors. Callbacks are plain
-    functions, and run one after the other in a thread of their own; so do the other functions.
+    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors. Callbacks and the
+    other functions are plain functions; they run one at a time in a separate thread.
 
     Args:
         servers: As `Client.connect`.

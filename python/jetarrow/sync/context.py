@@ -1,4 +1,4 @@
-"""A JetStream context that blocks."""
+"""The blocking JetStream context."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ class JetStream(JetStreamManager):
     def publish_async(
         self, subject: str, payload: bytes | str = b"", **options: Unpack[PublishAsyncOptions]
     ) -> Future[PubAck]:
-        """As `jetarrow.js.client.JetStreamContext.publish_async`, with a future for any thread."""
+        """As `jetarrow.js.client.JetStreamContext.publish_async`; the future is usable in any thread."""
         publisher = self._inner._publisher
         if not options and publisher is not None:
-            # Where there is room, without a coroutine that is run to its end.
+            # If the window has room, a direct call saves the coroutine.
             future = publisher.publish(publisher.loop, subject, payload, None, None, None)
             if future is not None:
                 return cast("Future[PubAck]", future)
         return cast("Future[PubAck]", run_to_completion(self._inner.publish_async(subject, payload, **options)))
 
     def publish_async_pending(self) -> int:
-        """How many messages of `publish_async` have no answer yet."""
+        """Number of unacknowledged messages of `publish_async`."""
         return self._inner.publish_async_pending()
 
     @with_signature_of(JetStreamContext.publisher)

@@ -1,23 +1,23 @@
-"""Dead letters that block."""
+"""Blocking access to dead letters."""
 
 from __future__ import annotations
 
 from jetarrow.jetstream.dead_letters import DeadLetters as AsyncDeadLetters
-from jetarrow.sync.blocking import blocking, twin_repr
+from jetarrow.sync.blocking import blocking, inner_repr
 
 
 class DeadLetters:
-    """As the async ones, blocking."""
+    """As `jetarrow.jetstream.dead_letters.DeadLetters`, blocking."""
 
     def __init__(self, inner: AsyncDeadLetters) -> None:
         self._inner = inner
 
-    __repr__ = twin_repr
+    __repr__ = inner_repr
     __reduce__ = AsyncDeadLetters.__reduce__
 
     @property
     def malformed(self) -> int:
-        """As the async one's."""
+        """As `jetarrow.jetstream.dead_letters.DeadLetters.malformed`."""
         return self._inner.malformed
 
     read_all = blocking(AsyncDeadLetters.read_all)

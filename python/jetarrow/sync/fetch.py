@@ -1,4 +1,4 @@
-"""Batches, pull subscriptions and readers that block."""
+"""Blocking batches, pull subscriptions and readers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from jetarrow.jetstream.messages import REQUEST_MESSAGES
 from jetarrow.sync.blocking import (
     blocking,
     blocking_messages,
+    inner_repr,
     iterate,
     iterate_messages,
-    twin_repr,
     with_signature_of,
     wrapped,
 )
@@ -48,12 +48,12 @@ class MessageBatch(batch.Columns[SyncMsg]):
 
 
 class PullSubscription:
-    """As the async one, blocking."""
+    """As `jetarrow.js.subscription.PullSubscription`, blocking."""
 
     def __init__(self, inner: AsyncPullSubscription) -> None:
         self._inner = inner
 
-    __repr__ = twin_repr
+    __repr__ = inner_repr
     consumer_info = blocking(AsyncPullSubscription.consumer_info)
     fetch = blocking_messages(AsyncPullSubscription.fetch)
     fetch_batch = wrapped(AsyncPullSubscription.fetch_batch, MessageBatch)
@@ -68,31 +68,31 @@ class PullSubscription:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has ended, or its connection has."""
+        """Whether the subscription or its connection has ended."""
         return self._inner.is_closed
 
     @property
     def closed(self) -> ClosedEvent:
-        """Its end, to wait for: `sub.closed.wait(timeout)`."""
+        """Event that is set at the end of the subscription: `sub.closed.wait(timeout)`."""
         return self._inner.closed
 
     @property
     def pending_msgs(self) -> int:
-        """0: nothing comes that was not asked for."""
+        """0: the server sends only requested messages."""
         return self._inner.pending_msgs
 
     @property
     def pending_bytes(self) -> int:
-        """0: nothing comes that was not asked for."""
+        """0: the server sends only requested messages."""
         return self._inner.pending_bytes
 
     @property
     def delivered(self) -> int:
-        """Messages that were fetched so far."""
+        """Number of fetched messages."""
         return self._inner.delivered
 
     def messages(self) -> Iterator[SyncMsg]:
-        """All messages as they come, without end."""
+        """Iterates over messages without end."""
         return self.consume()
 
     def consume(
@@ -102,11 +102,11 @@ class PullSubscription:
         max_bytes: int | None = None,
         **priority: Unpack[PriorityOptions],
     ) -> Iterator[SyncMsg]:
-        """As `messages`, with the sizes of its requests.
+        """As `messages`, with limits for its requests.
 
         Args:
-            max_messages: Most messages of one request.
-            max_bytes: Most bytes of one request, as the server counts them; None is no limit.
+            max_messages: Maximum messages of one request.
+            max_bytes: Maximum bytes of one request, as the server counts them; None has no limit.
             **priority: As `fetch`.
         """
         messages = self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)
@@ -123,15 +123,15 @@ class PullSubscription:
         max_wait: float | None = None,
         **priority: Unpack[PriorityOptions],
     ) -> None:
-        """Asks for messages that `for msg in sub` then yields, until all that was asked for has come or expired.
+        """Requests messages, which `for msg in sub` yields until all requests are fulfilled or expired.
 
         Args:
-            batch: Most messages.
-            expires: Seconds until the request is over, default 5.
-            no_wait: Only what the server has now.
-            max_bytes: Most bytes of messages, as the server counts them; None is no limit.
-            idle_heartbeat: Seconds between the server's signs of life while it has nothing.
-            max_wait: Another name for `expires`.
+            batch: Maximum messages.
+            expires: Seconds after which the request expires, default 5.
+            no_wait: Requests available messages only.
+            max_bytes: Maximum bytes of the messages, as the server counts them; None has no limit.
+            idle_heartbeat: Seconds between idle heartbeats of the server; None requests none.
+            max_wait: Alias of `expires`.
             **priority: As `fetch`.
         """
         self._inner.pull(
@@ -154,7 +154,7 @@ class Reader:
     def __init__(self, inner: reader.Reader) -> None:
         self._inner = inner
 
-    __repr__ = twin_repr
+    __repr__ = inner_repr
     __reduce__ = reader.Reader.__reduce__
 
     def _repr_html_(self) -> str:
@@ -168,22 +168,22 @@ class Reader:
 
     @property
     def position(self) -> int | None:
-        """The next sequence to be read; None before the first use of a reader without `start_seq`."""
+        """The next sequence to read; None before the first use of a reader without `start_seq`."""
         return self._inner.position
 
     @property
     def inferred(self) -> pyarrow.Schema | None:
-        """What `schema="infer"` found, once the reader is open: the fields of `value`. None without it."""
+        """The fields of `value` that `schema="infer"` found after opening the reader; None without it."""
         return self._inner.inferred
 
     @property
     def created(self) -> str:
-        """When the stream was created, as the server writes it: a later stream of the same name has another time."""
+        """Creation time of the stream, as the server formats it. A recreated stream has another time."""
         return self._inner.created
 
     @property
     def schema(self) -> pyarrow.Schema:
-        """The Arrow schema of the batches (needs pyarrow)."""
+        """The Arrow schema of the batches (requires pyarrow)."""
         return self._inner.schema
 
     def __arrow_c_schema__(self) -> object:

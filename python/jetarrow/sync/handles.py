@@ -1,4 +1,4 @@
-"""Handles of streams and consumers, and advisories, that block."""
+"""Blocking handles of streams and consumers, and blocking advisories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jetarrow.jetstream.advisories import Advisories as AsyncAdvisories
 from jetarrow.jetstream.consumer import Consumer as AsyncConsumer
 from jetarrow.jetstream.models import Advisory
 from jetarrow.jetstream.stream import Stream as AsyncStream
-from jetarrow.sync.blocking import blocking, iterate, iterate_messages, iterated, twin_repr, with_signature_of, wrapped
+from jetarrow.sync.blocking import blocking, inner_repr, iterate, iterate_messages, iterated, with_signature_of, wrapped
 from jetarrow.sync.fetch import MessageBatch, PullSubscription
 
 if TYPE_CHECKING:
@@ -33,17 +33,17 @@ class Consumer(PullSubscription):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name."""
         return self._inner.name
 
     @property
     def stream_name(self) -> str:
-        """Its stream's name."""
+        """The stream's name."""
         return self._inner.stream_name
 
     @property
     def cached_info(self) -> models.ConsumerInfo | None:
-        """What the server last answered through this handle; None before the first time."""
+        """The last information that this handle received from the server; None before the first request."""
         return self._inner.cached_info
 
     info = blocking(AsyncConsumer.info)
@@ -73,12 +73,12 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name."""
         return self._inner.name
 
     @property
     def cached_info(self) -> models.StreamInfo | None:
-        """What the server last answered through this handle; None before the first time."""
+        """The last information that this handle received from the server; None before the first request."""
         return self._inner.cached_info
 
     info = blocking(AsyncStream.info)
@@ -121,7 +121,7 @@ class Advisories:
         self._inner = inner
         self._events: Iterator[Advisory] | None = None
 
-    __repr__ = twin_repr
+    __repr__ = inner_repr
     close = blocking(AsyncAdvisories.close)
 
     def __iter__(self) -> Iterator[Advisory]:

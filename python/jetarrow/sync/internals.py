@@ -1,4 +1,4 @@
-"""What is built on the sync twin (Spark, the command) needs more of it than its users: here, by name."""
+"""Functions on internals of the blocking API, for Spark and the command."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from jetarrow.sync.manager import JetStreamManager
 
 
 def api_of(js: JetStreamManager) -> JetStreamApi:
-    """The API that a manager or context sends its requests to."""
+    """Returns the JetStream API client of a manager or context."""
     return js._inner._api
 
 
 def request(
     js: JetStreamManager, verb: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None
 ) -> Any:
-    """One request to JetStream's API; the decoded answer, which has no error in it.
+    """Sends one request to the JetStream API, and returns the decoded response, which is not an error.
 
     Args:
-        js: Whose connection, prefix and timeout.
-        verb: The API's subject after the prefix, for example `STREAM.INFO.ORDERS`.
-        body: Sent as JSON; None sends nothing.
-        timeout: Seconds; None is that of `js`.
+        js: The connection, prefix and timeout.
+        verb: The API subject after the prefix, for example `STREAM.INFO.ORDERS`.
+        body: Sent as JSON; None sends an empty payload.
+        timeout: Maximum seconds to wait; None is that of `js`.
 
     Raises:
-        APIError: The server refuses.
-        ServiceUnavailableError: No server has JetStream for this account.
-        TimeoutError: No answer in time.
+        APIError: The server responded with an error.
+        ServiceUnavailableError: JetStream is not enabled for this account.
+        TimeoutError: No response in time.
     """
     return run_to_completion(api_of(js).request(verb, body, timeout=timeout))
 
 
 def witness(js: JetStreamManager) -> tuple[object, int]:
-    """The link, and how often it broke: what was learnt under another one may be of another history.
+    """Returns the connection and its number of disconnects: after a change, the stream may have been recreated.
 
     Args:
-        js: Whose link.
+        js: The connection.
     """
     native = api_of(js).session.native
     return native, native.breaks
@@ -59,40 +59,42 @@ def witness(js: JetStreamManager) -> tuple[object, int]:
 def verify_marks(
     js: JetStreamManager, stream: str, marks: Sequence[Mark], *, extent: Extent | None = None
 ) -> StreamRolledBackError | None:
-    """Compares messages that were seen with what a stream has: `rollback.verify`.
+    """Compares received messages with those in a stream: `rollback.verify`.
 
     Args:
-        js: Whose connection, prefix and timeout.
+        js: The connection, prefix and timeout.
         stream: The stream.
-        marks: Their sequences and times.
-        extent: What the stream has. Default: it is asked.
+        marks: Sequences and times of the received messages.
+        extent: First and last sequence of the stream. Default: requested from the server.
     """
     return run_to_completion(verify(api_of(js), stream, marks, extent=extent))
 
 
 def request_each(
-    js: JetStreamManager, asked: Sequence[tuple[str, Mapping[str, Any] | None]], *, at_once: int = 256
+    js: JetStreamManager, requests: Sequence[tuple[str, Mapping[str, Any] | None]], *, at_once: int = 256
 ) -> list[Any]:
-    """Many requests to JetStream's API side by side, their answers to one subscription: 25 us each, a thread's is 300.
+    """Sends many requests to the JetStream API concurrently, with one subscription for all responses.
+
+    A request takes 25 microseconds, against 300 with a thread each.
 
     Args:
-        js: Whose connection, prefix and timeout.
-        asked: The API's subjects after the prefix, and what is sent as JSON; None sends nothing.
-        at_once: How many are unanswered at most.
+        js: The connection, prefix and timeout.
+        requests: The API subjects after the prefix, and the JSON bodies; None sends an empty payload.
+        at_once: Maximum number of unanswered requests.
 
     Returns:
-        The decoded answers, those that are errors too; None where none came, or none that can be read.
+        The decoded responses, errors included; None without a response, or if it is not JSON.
     """
     api = api_of(js)
     client: Client = api.session.client
-    found: list[Any] = [None] * len(asked)
+    found: list[Any] = [None] * len(requests)
     inbox = client.new_inbox()
     answers = client.subscribe(f"{inbox}.*")
     sent = 0
     try:
-        for seen in range(len(asked)):
-            while sent < len(asked) and sent - seen < at_once:
-                verb, body = asked[sent]
+        for seen in range(len(requests)):
+            while sent < len(requests) and sent - seen < at_once:
+                verb, body = requests[sent]
                 payload = b"" if body is None else json.dumps(body).encode()
                 client.publish(f"{api.prefix}.{verb}", payload, reply=f"{inbox}.{sent}")
                 sent += 1
@@ -100,7 +102,7 @@ def request_each(
             with contextlib.suppress(ValueError):
                 found[int(answer.subject.rpartition(".")[2])] = json.loads(answer.data)
     except Error:
-        pass  # what is left has no answer
+        pass  # the remaining requests have no response
     finally:
         with contextlib.suppress(Error):
             answers.unsubscribe()
@@ -108,22 +110,22 @@ def request_each(
 
 
 def pages(js: JetStreamManager, verb: str, key: str, body: Mapping[str, Any] | None = None) -> Iterator[Any]:
-    """The entries of a list of JetStream's API, page after page as they are needed."""
+    """Iterates over the entries of a paged list of the JetStream API."""
     return iterate(api_of(js).pages(verb, key, body))
 
 
 def open_reader(js: JetStreamManager, stream: str, **arguments: Any) -> _jetarrow.Reader:
-    """The native reader of a range, opened: its batches, and what it warns of, without the wrapping.
+    """Opens the native reader of a range, with its batches and warnings.
 
     Args:
-        js: Whose connection and prefix.
+        js: The connection and prefix.
         stream: The stream's name.
         arguments: As `ReadSpec` takes them.
     """
     return Reader(api_of(js), ReadSpec(stream, **arguments))._open_blocking()
 
 
-# Most bytes of rows that are unanswered.
+# Maximum bytes of unacknowledged rows.
 _MAX_BYTES = 32 << 20
 
 
@@ -138,17 +140,17 @@ def publish_rows(
     timeout: float,
     first_row: int,
 ) -> PublishResult:
-    """As `publish_batch`, with rows that are counted on from those of earlier calls.
+    """As `publish_batch`, with row numbers that continue those of earlier calls.
 
     Args:
-        js: Whose connection and prefix.
+        js: The connection and prefix.
         rows: A table, as `publish_batch` takes it.
-        subject: One for all rows; None takes the column `subject`.
+        subject: One subject for all rows; None uses the column `subject`.
         mode: As `publish_batch`.
         expected_stream: As `publish_batch`.
         max_inflight: As `publish_batch`.
         timeout: As `publish_batch`.
-        first_row: The first row's number, in `errors` and in their texts.
+        first_row: The number of the first row, in `errors` and error texts.
 
     Raises:
         BatchError: As `publish_batch`.

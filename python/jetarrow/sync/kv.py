@@ -1,4 +1,4 @@
-"""Key-value buckets that block."""
+"""Blocking key-value buckets."""
 
 from __future__ import annotations
 

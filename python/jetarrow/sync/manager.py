@@ -1,4 +1,4 @@
-"""Management that blocks."""
+"""The blocking JetStream manager."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from jetarrow.jetstream.manager import JetStreamManager as AsyncManager
 from jetarrow.jetstream.models import AdvisoryKind
-from jetarrow.sync.blocking import blocking, iterated, twin_repr, wrapped
+from jetarrow.sync.blocking import blocking, inner_repr, iterated, wrapped
 from jetarrow.sync.handles import Advisories, Stream
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 class JetStreamManager:
     """As `jetarrow.js.manager.JetStreamManager`, blocking."""
 
-    # The class of contexts, which is built on this one.
+    # The class of contexts, a subclass of this one.
     _context: ClassVar[type[JetStream]]
 
     def __init__(self, inner: AsyncManager) -> None:
         self._inner = inner
 
-    __repr__ = twin_repr
+    __repr__ = inner_repr
     account_info = blocking(AsyncManager.account_info)
     lag = blocking(AsyncManager.lag)
 

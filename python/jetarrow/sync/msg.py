@@ -1,4 +1,4 @@
-"""A message whose verbs block."""
+"""A message with blocking methods."""
 
 from __future__ import annotations
 

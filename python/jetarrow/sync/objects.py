@@ -1,4 +1,4 @@
-"""Object stores that block."""
+"""Blocking object stores."""
 
 from __future__ import annotations
 

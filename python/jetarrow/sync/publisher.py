@@ -1,4 +1,4 @@
-"""A publisher that blocks."""
+"""The blocking publisher."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import publisher
-from jetarrow.sync.blocking import blocking, twin_repr
+from jetarrow.sync.blocking import blocking, inner_repr
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -22,14 +22,14 @@ class Publisher:
     def __init__(self, inner: publisher.Publisher) -> None:
         self._inner = inner
 
-    __repr__ = twin_repr
+    __repr__ = inner_repr
     flush = blocking(publisher.Publisher.flush)
 
     def publish(self, payload: bytes | str, **options: Unpack[PublisherPublishOptions]) -> Future[PubAck]:
         """As `jetarrow.publisher.Publisher.publish`, with the same options."""
         inner = self._inner
         if not options and not inner._over and inner._subject is not None and inner._loop_publisher is not None:
-            # Where there is room, without a coroutine that is run to its end.
+            # If the window has room, a direct call saves the coroutine.
             queue = inner._loop_publisher
             future = queue.publish(queue.loop, inner._subject, payload, None, None, None)
             if future is not None:
@@ -38,12 +38,12 @@ class Publisher:
 
     @property
     def pending(self) -> int:
-        """Messages that have no answer yet."""
+        """Number of unacknowledged messages."""
         return self._inner.pending
 
     @property
     def stats(self) -> publisher.Stats:
-        """Counts so far: stored, duplicates, errors, pending, pending_bytes."""
+        """Counters: stored, duplicates, errors, pending, pending_bytes."""
         return self._inner.stats
 
     def __enter__(self) -> Publisher:

@@ -1,20 +1,20 @@
-"""Sinks that block."""
+"""Blocking sinks."""
 
 from __future__ import annotations
 
 from types import TracebackType
 
 from jetarrow.jetstream.sinks.sink import Sink as AsyncSink
-from jetarrow.sync.blocking import blocking, twin_repr
+from jetarrow.sync.blocking import blocking, inner_repr
 
 
 class Sink:
-    """As the async one, blocking. `close` may be called from another thread, and ends `run` after its commit."""
+    """As the async sink, blocking. `close` may be called from another thread; `run` then ends after its commit."""
 
     def __init__(self, inner: AsyncSink) -> None:
         self._inner = inner
 
-    __repr__ = twin_repr
+    __repr__ = inner_repr
     __reduce__ = AsyncSink.__reduce__
     run = blocking(AsyncSink.run)
     step = blocking(AsyncSink.step)

@@ -1,4 +1,4 @@
-"""Subscriptions that block."""
+"""Blocking subscriptions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from jetarrow.core import subscription as aio
 from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import push
-from jetarrow.sync.blocking import blocking, blocking_messages, twin_repr
+from jetarrow.sync.blocking import blocking, blocking_messages, inner_repr
 
 _O = TypeVar("_O", bound=Mapping[str, object])
 
 
 def without_callbacks(options: _O) -> _O:
-    """The options, if none of them needs an event loop."""
+    """Returns the options; raises TypeError if they have a callback or a future."""
     if options.get("cb") is not None or options.get("future") is not None:
-        raise TypeError("there are no callbacks here: iterate the subscription, or call next_msg()")
+        raise TypeError("jetarrow.sync has no message callbacks: iterate the subscription, or call next_msg()")
     return options
 
 
@@ -28,7 +28,7 @@ class Subscription:
     def __init__(self, inner: aio.Subscription) -> None:
         self._inner = inner
 
-    __repr__ = twin_repr
+    __repr__ = inner_repr
     next_msg = blocking_messages(aio.Subscription.next_msg)
     unsubscribe = blocking(aio.Subscription.unsubscribe)
     drain = blocking(aio.Subscription.drain)
@@ -40,7 +40,7 @@ class Subscription:
                 yield cast("SyncMsg", msg)
 
     def messages(self) -> Iterator[SyncMsg]:
-        """The messages as they come."""
+        """Iterates over received messages."""
         return iter(self)
 
     @property
@@ -55,7 +55,7 @@ class Subscription:
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that have arrived and were not taken yet."""
+        """Number of received messages that are not consumed yet."""
         return self._inner.pending_msgs
 
     @property
@@ -65,12 +65,12 @@ class Subscription:
 
     @property
     def delivered(self) -> int:
-        """Messages that have come so far, those that were dropped counted too."""
+        """Number of received messages, dropped ones included."""
         return self._inner.delivered
 
     @property
     def dropped(self) -> int:
-        """Messages that were dropped because the pending limits were reached."""
+        """Number of messages dropped at the pending limits."""
         return self._inner.dropped
 
 
@@ -84,12 +84,12 @@ class PushSubscription(Subscription):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has ended, or its connection has."""
+        """Whether the subscription or its connection has ended."""
         return self._inner.is_closed
 
     @property
     def closed(self) -> ClosedEvent:
-        """Its end, to wait for: `sub.closed.wait(timeout)`."""
+        """Event that is set at the end of the subscription: `sub.closed.wait(timeout)`."""
         return self._inner.closed
 
     destroy = blocking(push.PushSubscription.destroy)
