@@ -45,7 +45,7 @@ async def test_both_ways_to_read_give_the_same(js: JetStreamContext, bucket: str
     for wrong in ("c", "a.b"):
         with pytest.raises(js_errors.KeyNotFoundError):
             await kv.get(wrong)
-    with pytest.raises(js_errors.KeyNotFoundError, match="revision 2 is that of 'b'"):
+    with pytest.raises(js_errors.KeyNotFoundError, match="it is a revision of key 'b'"):
         await kv.get("a", revision=2)
     with pytest.raises(js_errors.KeyNotFoundError):
         await kv.get("a", revision=99)

@@ -180,6 +180,6 @@ async def test_rename_interrupted_by_delete_leaves_no_data(store: ObjectStore, m
         await remove(*args)
 
     monkeypatch.setattr(store, "_remove_old", late)
-    with pytest.raises(ObjectDeletedError, match="meanwhile"):
+    with pytest.raises(ObjectDeletedError, match="deleted in the meantime"):
         await store.update_meta("a", ObjectMeta(name="b"))
     assert await contents(store) == {}

@@ -10,7 +10,16 @@ from jetarrow.server import NatsServer
 from tests.tools import python_blocks, run_example
 
 BLOCKS = python_blocks((Path(__file__).parents[2] / "docs" / "object-store.md").read_text("utf-8"))
-PRINTED = ["1000000 8 SHA-256=", "2024.pdf 4000000 {'state': 'final'}", "first 1\nall existing objects were listed\nsecond 1\n"]
+PRINTED = [
+    "1000000 8 SHA-256=",
+    "2024.pdf 4000000 {'state': 'final'}",
+    "first 1\nall existing objects were listed\nsecond 1\n",
+]
+PRINTED = [
+    "1000000 8 SHA-256=",
+    "2024.pdf 4000000 {'state': 'final'}",
+    "first 1\nall existing objects were listed\nsecond 1\n",
+]
 
 
 @pytest.mark.parametrize("number", range(len(PRINTED)))

@@ -106,7 +106,7 @@ async def test_a_digest_as_others_write_it(js: JetStreamContext, store: ObjectSt
 async def test_a_chunk_that_is_gone(js: JetStreamContext, store: ObjectStore, bucket: str, size: int) -> None:
     await store.put("a", LARGE[:size])
     await js.delete_msg(f"OBJ_{bucket}", 1)
-    with pytest.raises(DigestMismatchError, match="bytes came"):
+    with pytest.raises(DigestMismatchError, match="bytes received"):
         await store.get("a")
 
 

@@ -1,4 +1,4 @@
-"""What the verbs of a bucket have in common."""
+"""Base class of the verbs of a bucket."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from jetarrow.jetstream.subscribe import Subscribe
 
 
 class BucketContext(PublishVerbs, Subscribe, OrderedVerbs):
-    """The verbs of a context that a bucket is made of."""
+    """The verbs of a context that a bucket uses."""
 
 
 class Bucket:
-    """A bucket's name, and where it is."""
+    """Name, stream, subjects and context of a bucket."""
 
     _name: str
     _stream: str
-    # What its subjects begin with, as they are stored, and as they are published.
+    # Prefix of its subjects, as stored and as published.
     _pre: str
     _put_pre: str
     _js: BucketContext
-    # Whether any replica may answer.
+    # Whether reads use direct get, which any replica answers.
     _direct: bool
-    # How native code makes its entries.
+    # Factory of entries in native code.
     _entries: Entries
-    # When its stream was created, where that is known.
+    # Creation time of its stream; None if unknown.
     _created: datetime | None
 
     def _raise_missing(self, error: NotFoundError) -> NoReturn:
@@ -42,5 +42,5 @@ class Bucket:
 
 
 def bucket_not_found(name: str, error: NotFoundError) -> BucketNotFoundError:
-    """The error for a bucket whose stream is not there."""
+    """Return the error for a bucket whose stream does not exist."""
     return not_found.bucket_not_found_error(error, name, STREAM_PREFIX)

@@ -1,4 +1,4 @@
-"""A bucket's configuration as that of its stream (ADR-8)."""
+"""Conversion of a bucket's configuration to that of its stream (ADR-8)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from jetarrow.jetstream.errors import KeyHistoryTooLargeError
 from jetarrow.jetstream.kv.names import KV_MAX_HISTORY, KV_PRE_TEMPLATE, STREAM_PREFIX, bucket_stream
 from jetarrow.jetstream.server_features import require_version
 
-# Seconds that a message id is remembered, unless values live shorter.
+# Duplicate window of the stream in seconds, unless values have a shorter maximum age (ADR-8).
 DUPLICATE_WINDOW = 120.0
 
 
 def stream_config(api: JetStreamApi, config: models.KeyValueConfig) -> models.StreamConfig:
-    """The stream of a bucket.
+    """Return the stream configuration of a bucket.
 
     Raises:
         InvalidBucketNameError: The name is not valid.
-        KeyHistoryTooLargeError: More history than a bucket can have.
+        KeyHistoryTooLargeError: `history` is larger than 64.
     """
     name = bucket_stream(config.bucket)
     if (whole("history", config.history) or 1) > KV_MAX_HISTORY:
@@ -33,7 +33,7 @@ def stream_config(api: JetStreamApi, config: models.KeyValueConfig) -> models.St
     return models.StreamConfig(
         name=name,
         description=config.description,
-        # A mirror has the subjects of what it copies.
+        # A mirror has the subjects of its origin.
         subjects=None if mirror else [KV_PRE_TEMPLATE.format(bucket=config.bucket) + ">"],
         max_msgs_per_subject=config.history or 1,
         max_bytes=config.max_bytes or None,
@@ -64,7 +64,7 @@ def stream_config(api: JetStreamApi, config: models.KeyValueConfig) -> models.St
 def changed_config(
     api: JetStreamApi, bucket: str, there: models.StreamConfig, fields: Mapping[str, Any]
 ) -> models.StreamConfig:
-    """The stream of a bucket that is there, with some fields of the bucket changed; all others stay."""
+    """Return the stream configuration of an existing bucket with some fields of the bucket changed."""
     before = models.KeyValueConfig(
         bucket=bucket,
         description=there.description,
@@ -88,7 +88,7 @@ def changed_config(
 
 
 def same_bucket(config: models.KeyValueConfig, asked: models.StreamConfig, there: models.StreamConfig) -> bool:
-    """Whether a bucket that another client made has all that was asked for by name; they differ in what they add."""
+    """Return whether an existing bucket has the requested configuration. Clients add different fields of their own."""
     one, other = asked.as_dict(), there.as_dict()
     names = one.keys() - {"allow_msg_ttl", "duplicate_window", "metadata"}
     if config.direct is None:
@@ -111,7 +111,7 @@ def _stream_name(bucket: str) -> str:
 
 
 def _source(source: models.StreamSource, bucket: str) -> models.StreamSource:
-    """A bucket as a source: its keys become keys of this one."""
+    """Return a bucket as a source whose keys are mapped to keys of this bucket."""
     name = _stream_name(source.name)
     origin = name.removeprefix(STREAM_PREFIX)
     if source.subject_transforms is not None or origin == bucket:

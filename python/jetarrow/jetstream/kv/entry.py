@@ -13,11 +13,11 @@ _REASONS = {"MaxAge": KV_PURGE, "Purge": KV_PURGE, "Remove": KV_DEL}
 
 
 class _Created:
-    """The field `created`. Native code gives nanoseconds, of which a datetime is made only where it is asked for."""
+    """The field `created`. Native code stores nanoseconds; they are converted to a datetime at the first access."""
 
     def __get__(self, obj: object | None, owner: type | None = None) -> datetime | None:
         if obj is None:
-            # To dataclass: it has no default.
+            # For `dataclass`: the field has no default.
             raise AttributeError("created")
         fields = obj.__dict__
         if "created" not in fields:
@@ -36,10 +36,10 @@ class Entry:
     Attributes:
         bucket: The bucket.
         key: The key.
-        value: What is stored; `b""` in markers, and where a watch leaves the values out.
-        revision: The sequence in the bucket's stream; it grows with every change of any key.
-        delta: How many messages of a watch are still to come; 0 from `get`.
-        created: When it was stored, UTC, to the microsecond.
+        value: The value; `b""` in markers, and in a watch with `meta_only`.
+        revision: The sequence in the bucket's stream, which increases with every change of any key.
+        delta: Number of pending messages of a watch; 0 from `get`.
+        created: Time at which it was stored, in UTC, in microseconds.
         operation: None for a value, `"DEL"` or `"PURGE"` for a marker.
     """
 
@@ -53,10 +53,10 @@ class Entry:
 
 
 def operation_of(headers: Mapping[str, str] | None) -> str | None:
-    """What a message's headers say that it does to its key: a client in one header, the server in another.
+    """Return the operation in a message's headers. Clients and server use different headers.
 
     Returns:
-        None for a value, "DEL" or "PURGE"; "" for what this version does not know, which is no value either.
+        None for a value, "DEL" or "PURGE"; "" for an unknown marker of the server, which is not a value.
     """
     if not headers:
         return None

@@ -1,4 +1,4 @@
-"""Reading a key."""
+"""Reading of a key."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Get(Bucket):
     async def get(self, key: str, revision: int | None = None, validate_keys: bool = True) -> Entry:
         """Reads a key.
 
-        In a cluster any replica answers, unless the bucket has `direct=False`: a value that was put just before may
-        not be there yet.
+        In a cluster any replica answers, unless the bucket has `direct=False`, so the result may be older than a
+        preceding put.
 
         Args:
             key: The key.
-            revision: This revision of it, instead of the last one.
-            validate_keys: False takes keys with other characters.
+            revision: The revision to read. Default: the last one.
+            validate_keys: Whether keys with other characters are rejected.
 
         Raises:
-            KeyNotFoundError: No such key, or revision; or its last revision is a marker, which is then in `entry`, and
-                its operation in `op`.
-            InvalidKeyError: It is no key.
-            BucketNotFoundError: The bucket is gone.
-            TimeoutError: No answer in time.
+            KeyNotFoundError: Key or revision does not exist; or it is a marker, which is then in `entry`, with its
+                operation in `op`.
+            InvalidKeyError: The key is not valid.
+            BucketNotFoundError: The bucket does not exist.
+            TimeoutError: The server did not respond in time.
         """
         if validate_keys:
             check_key(key)
@@ -42,26 +42,28 @@ class Get(Bucket):
             raise KeyNotFoundError(error.entry, error.op) from None
 
     async def _get(self, key: str, revision: int | None = None, *, leader: bool = False) -> Entry:
-        """An entry. Raises `KeyDeletedError` with that of a marker."""
+        """Return an entry; raise `KeyDeletedError` with the entry of a marker."""
         subject = self._pre + key
         entry = None if leader or not self._direct else await self._get_from_any_replica(subject, revision)
         if entry is None:
             entry = await self._get_from_leader(subject, revision)
         if entry.key != key:
-            raise KeyNotFoundError(message=f"revision {revision} is that of {entry.key!r}, not of {key!r}")
+            raise KeyNotFoundError(
+                message=f"key {key!r} has no revision {revision}: it is a revision of key {entry.key!r}"
+            )
         if entry.operation is not None:
             raise KeyDeletedError(entry, entry.operation)
         return entry
 
     async def _get_from_any_replica(self, subject: str, revision: int | None) -> Entry | None:
-        """An entry by direct get, from any replica; None where none answers, so that the leader has to say why."""
+        """Return an entry by direct get from any replica; None if no replica responds, so that the leader is asked."""
         api = self._js._api
         session, native = api.session, api.session.native
         where, query = f"{api.prefix}.DIRECT.GET.{self._stream}", b""
         if revision:
             query = json.dumps({"seq": revision}).encode()
         else:
-            # In the request's subject, so that permissions can be given for it.
+            # The key is part of the request's subject, so that permissions can be granted for it.
             where = f"{where}.{subject}"
         loop, bridge, future = session.loop(), session.bridge(), None
         try:
@@ -81,7 +83,10 @@ class Get(Bucket):
             return found
         if found == 404:
             raise KeyNotFoundError
-        raise APIError.build({"code": found or None}, message=f"{where} failed")
+        raise APIError.build(
+            {"code": found or None},
+            message=f"could not read key {subject.removeprefix(self._pre)!r} of bucket {self._name!r}",
+        )
 
     async def _get_from_leader(self, subject: str, revision: int | None) -> Entry:
         try:

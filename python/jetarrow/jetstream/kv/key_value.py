@@ -21,7 +21,7 @@ class BucketStatus:
     """State and configuration of a bucket. Public as `KeyValue.BucketStatus`.
 
     Attributes:
-        stream_info: All that the server says about the bucket's stream.
+        stream_info: State and configuration of the bucket's stream.
         bucket: The bucket's name.
     """
 
@@ -30,22 +30,22 @@ class BucketStatus:
 
     @property
     def values(self) -> int:
-        """Stored revisions, markers counted."""
+        """Number of stored revisions, including markers."""
         return self.stream_info.state.messages
 
     @property
     def history(self) -> int:
-        """Most revisions kept of a key."""
+        """Maximum number of revisions kept of each key."""
         return self.stream_info.config.max_msgs_per_subject
 
     @property
     def ttl(self) -> float | None:
-        """Seconds that a value lives; 0 or None is for ever."""
+        """Maximum age of a value in seconds; 0 or None is unlimited."""
         return self.stream_info.config.max_age
 
     @property
     def marker_ttl(self) -> float | None:
-        """Seconds that a marker stays where a key expired; None is no markers."""
+        """Maximum age in seconds of the marker of an expired key; None disables these markers."""
         return self.stream_info.config.subject_delete_marker_ttl
 
 
@@ -54,10 +54,10 @@ _BucketStatus = BucketStatus
 
 
 class KeyValue(Put, Keys, Tables):
-    """A bucket of keys and their values. Made by `js.key_value(bucket)` or `js.create_key_value(bucket=...)`.
+    """A bucket of keys and their values. Created by `js.key_value(bucket)` or `js.create_key_value(bucket=...)`.
 
-    A handle costs nothing to hold, and tasks may share it. Keys have letters, digits and `- / _ = .`; dots separate
-    tokens, which filters match as subjects do: `orders.*`, `orders.>`.
+    A handle holds no resources, and tasks may share it. Keys consist of letters, digits and `- / _ = .`. Dots separate
+    tokens, which filters match as in subjects: `orders.*`, `orders.>`.
     """
 
     Entry = _Entry
@@ -88,10 +88,10 @@ class KeyValue(Put, Keys, Tables):
         return f"<KeyValue: bucket {self._name!r}>"
 
     async def status(self) -> _BucketStatus:
-        """State and configuration of the bucket.
+        """Returns state and configuration of the bucket.
 
         Raises:
-            BucketNotFoundError: The bucket is gone.
+            BucketNotFoundError: The bucket does not exist.
         """
         try:
             return BucketStatus(await self._js.stream_info(self._stream), self._name)

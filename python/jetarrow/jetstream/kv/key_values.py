@@ -1,4 +1,4 @@
-"""The verbs of a context that make, open and list buckets."""
+"""The verbs of a context that create, open and list buckets."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class KeyValues(BucketContext):
             bucket: Its name.
 
         Raises:
-            BucketNotFoundError: There is no such bucket.
-            BadBucketError: A stream has this name that is no bucket.
+            BucketNotFoundError: The bucket does not exist.
+            BadBucketError: The stream of this name is not a bucket.
             InvalidBucketNameError: The name is not valid.
         """
         stream = bucket_stream(bucket)
@@ -43,24 +43,26 @@ class KeyValues(BucketContext):
         except NotFoundError as error:
             raise bucket_not_found(bucket, error) from None
         if info.config.max_msgs_per_subject < 1:
-            raise BadBucketError(message=f"stream {stream!r} is no bucket: it has max_msgs_per_subject < 1")
+            raise BadBucketError(
+                message=f"could not open bucket {bucket!r}: stream {stream!r} has max_msgs_per_subject < 1"
+            )
         return self._bucket(bucket, info)
 
     async def create_key_value(
         self, /, config: models.KeyValueConfig | None = None, **params: Unpack[KeyValueOptions]
     ) -> KeyValue:
-        """Creates a bucket; opens it where it is there with the same configuration.
+        """Creates a bucket; opens it if it exists with the same configuration.
 
         Args:
             config: The configuration.
-            **params: Fields of `KeyValueConfig`, by name; they win over `config`.
+            **params: Fields of `KeyValueConfig`, by name; they override those of `config`.
 
         Raises:
-            BadRequestError: The server refuses the configuration, or a bucket of that name has another one.
+            BadRequestError: The server rejects the configuration, or the bucket exists with another one.
             InvalidBucketNameError: The name is not valid.
-            KeyHistoryTooLargeError: More than 64 revisions of a key.
-            KeyValueLimitMarkerTTLNotSupportedError: `limit_marker_ttl`, and the server is older than 2.11.
-            TypeError: No name.
+            KeyHistoryTooLargeError: `history` is larger than 64.
+            KeyValueLimitMarkerTTLNotSupportedError: `limit_marker_ttl` is given, and the server is older than 2.11.
+            TypeError: The name is missing.
         """
         config = _config(config, params)
         wanted = await self._stream_config(config)
@@ -77,21 +79,21 @@ class KeyValues(BucketContext):
     async def update_key_value(
         self, /, config: models.KeyValueConfig | None = None, **params: Unpack[KeyValueOptions]
     ) -> KeyValue:
-        """Changes a bucket that is there.
+        """Changes the configuration of a bucket.
 
         Args:
-            config: The new configuration, which takes the place of the old one as a whole. None keeps the old one but
-                for the fields given: `update_key_value(bucket="B", history=5)`.
-            **params: Fields of `KeyValueConfig`, by name; they win over `config`. `bucket` says which.
+            config: The new configuration, which replaces the old one. None changes only the given fields:
+                `update_key_value(bucket="B", history=5)`.
+            **params: Fields of `KeyValueConfig`, by name; they override those of `config`. `bucket` is the name.
 
         Raises:
-            BucketNotFoundError: There is no such bucket.
-            BadRequestError: The server refuses the configuration; some fields can never change.
-            ServerError: The server refuses the configuration; some fields can never change.
+            BucketNotFoundError: The bucket does not exist.
+            BadRequestError: The server rejects the configuration; some fields cannot be changed.
+            ServerError: The server rejects the configuration; some fields cannot be changed.
             InvalidBucketNameError: The name is not valid.
-            KeyHistoryTooLargeError: More than 64 revisions of a key.
-            KeyValueLimitMarkerTTLNotSupportedError: `limit_marker_ttl`, and the server is older than 2.11.
-            TypeError: No name.
+            KeyHistoryTooLargeError: `history` is larger than 64.
+            KeyValueLimitMarkerTTLNotSupportedError: `limit_marker_ttl` is given, and the server is older than 2.11.
+            TypeError: The name is missing.
         """
         given: dict[str, Any] = {**params}
         whole = _config(config, params)
@@ -106,7 +108,7 @@ class KeyValues(BucketContext):
         return self._bucket(whole.bucket, info)
 
     async def delete_key_value(self, bucket: str) -> bool:
-        """Deletes a bucket with all that is in it.
+        """Deletes a bucket with all of its keys.
 
         Args:
             bucket: Its name.
@@ -115,7 +117,7 @@ class KeyValues(BucketContext):
             True.
 
         Raises:
-            BucketNotFoundError: There is no such bucket.
+            BucketNotFoundError: The bucket does not exist.
             InvalidBucketNameError: The name is not valid.
         """
         try:
@@ -124,14 +126,14 @@ class KeyValues(BucketContext):
             raise bucket_not_found(bucket, error) from None
 
     async def key_value_names(self) -> AsyncIterator[str]:
-        """The names of all buckets, sorted: `async for name in js.key_value_names()`."""
+        """Yields the names of all buckets, sorted: `async for name in js.key_value_names()`."""
         async for stream in self.stream_names():
             bucket = stream.removeprefix(STREAM_PREFIX)
             if bucket != stream and VALID_BUCKET_RE.fullmatch(bucket):
                 yield bucket
 
     async def key_values(self) -> AsyncIterator[BucketStatus]:
-        """State and configuration of all buckets, in the order of their names."""
+        """Yields state and configuration of all buckets, in the order of their names."""
         async for info in self.streams():
             stream = info.config.name or ""
             bucket = stream.removeprefix(STREAM_PREFIX)
@@ -147,14 +149,14 @@ class KeyValues(BucketContext):
         return wanted
 
     def _bucket(self, bucket: str, info: models.StreamInfo) -> KeyValue:
-        """A handle: where a bucket's keys are read, and where they are written."""
+        """Return a handle with the subjects from which the bucket's keys are read, and to which they are written."""
         prefix = self._api.prefix
         pre = KV_PRE_TEMPLATE.format(bucket=bucket)
-        # With a domain, the server finds the keys behind the prefix of its API.
+        # With a domain, keys are published under the prefix of its API.
         put_pre = pre if prefix == DEFAULT_PREFIX else f"{prefix}.{pre}"
         mirror = info.config.mirror
         if mirror is not None:
-            # It has the keys of its origin, and is written there.
+            # A mirror has the keys of its origin, and writes go to the origin.
             pre = KV_PRE_TEMPLATE.format(bucket=mirror.name.removeprefix(STREAM_PREFIX))
             external = mirror.external
             put_pre = f"{external.api}.{pre}" if external is not None and external.api else pre
@@ -172,6 +174,6 @@ class KeyValues(BucketContext):
 def _config(config: models.KeyValueConfig | None, params: Any) -> models.KeyValueConfig:
     if config is None:
         if "bucket" not in params:
-            raise TypeError("the bucket's name is missing: bucket=")
+            raise TypeError("the name of the bucket is missing: give bucket=")
         return models.KeyValueConfig(**params)
     return config.evolve(**params) if params else config

@@ -1,4 +1,4 @@
-"""Lists: of keys, of a key's revisions, of markers."""
+"""Lists of keys, of revisions of a key, and of markers."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from jetarrow.jetstream.kv.names import is_literal
 from jetarrow.jetstream.kv.watch import Watch
 from jetarrow.jetstream.kv.watcher import KeyWatcher
 
-# Seconds that the consumer of a list outlives its client.
+# Inactive threshold in seconds of the consumer of a list.
 INACTIVE = 30.0
 
 
 async def _initial(watcher: KeyWatcher) -> AsyncIterator[Entry]:
-    """What was there at the beginning."""
+    """Yield the initial values."""
     async with watcher:
         while (entry := await watcher.updates(None)) is not None:
             yield entry
 
 
 class Keys(Watch):
-    """The verbs that list."""
+    """The verbs that list keys, revisions and markers."""
 
     async def purge_deletes(self, olderthan: float = 30 * 60) -> bool:
         """Removes markers, and the values before them.
 
         Args:
-            olderthan: Seconds: younger markers stay, so that those who watch see them; the values before them go all
-                the same. 0 or less removes every marker.
+            olderthan: Minimum age in seconds. Younger markers are kept, so that watchers receive them, but the values
+                before them are removed. 0 or less removes every marker.
 
         Returns:
             True.
@@ -42,29 +42,29 @@ class Keys(Watch):
         for entry in markers:
             created, revision = entry.created, entry.revision
             if created is None or revision is None or not is_literal(entry.key):
-                # A purge of a key `>`, which a client may publish to, would take the whole bucket.
+                # A purge of a key `>`, to which a client may publish, would remove the whole bucket.
                 continue
             young = olderthan > 0 and (datetime.now(created.tzinfo) - created).total_seconds() < olderthan
-            # Up to the marker and no further: the key may have a value again.
+            # Only up to the marker, because the key may have a new value.
             await self._js.purge_stream(
                 self._stream, subject=self._pre + entry.key, seq=revision if young else revision + 1
             )
         return True
 
     async def keys(self, filters: str | Sequence[str] | None = None) -> list[str]:
-        """The keys that have a value, in the order of their last revisions.
+        """Returns the keys that have a value, in the order of their last revisions.
 
         Args:
-            filters: Only those that match one of these, such as `orders.*`; None is all.
+            filters: Only keys that match one of these, such as `orders.*`. Default: all.
 
         Raises:
-            NoKeysError: There are none.
-            InvalidKeyError: A filter that is none.
+            NoKeysError: No key matches.
+            InvalidKeyError: A filter is not valid.
         """
         watcher = await self.watch(texts("filters", filters) or ">", meta_only=True, inactive_threshold=INACTIVE)
         found: dict[str, None] = {}
         async for entry in _initial(watcher):
-            # A key that changes meanwhile comes again.
+            # A key that changes during the list appears again.
             found.pop(entry.key, None)
             if entry.operation is None:
                 found[entry.key] = None
@@ -73,14 +73,14 @@ class Keys(Watch):
         return list(found)
 
     async def history(self, key: str) -> list[Entry]:
-        """All revisions of a key that the bucket has kept, oldest first, markers too.
+        """Returns the stored revisions of a key, including markers, oldest first.
 
         Args:
-            key: The key; a filter gives those of all that match.
+            key: The key, or a filter for the revisions of all matching keys.
 
         Raises:
-            NoKeysError: There are none.
-            InvalidKeyError: It is no key or filter.
+            NoKeysError: The key has no revisions.
+            InvalidKeyError: The key or filter is not valid.
         """
         watcher = await self.watch(text("key", key), include_history=True, inactive_threshold=INACTIVE)
         entries = [entry async for entry in _initial(watcher)]

@@ -13,52 +13,52 @@ if TYPE_CHECKING:
 
 
 class KeyValueOptions(TypedDict, total=False):
-    """The fields of `KeyValueConfig`, as keywords; they win over the configuration that is given with them."""
+    """The fields of `KeyValueConfig`, as keywords; they override those of `config`."""
 
     bucket: str
     """Its name: letters, digits, `-` and `_`."""
     description: str | None
-    """A text for people; default none."""
+    """Description; default none."""
     max_value_size: int | None
-    """Most bytes of one value; default no limit."""
+    """Maximum size of a value in bytes; default unlimited."""
     history: int
-    """Revisions kept per key, 1 to 64; default 1."""
+    """Number of revisions kept of each key, 1 to 64; default 1."""
     ttl: float | timedelta | None
-    """Seconds that a value lives; default for ever."""
+    """Maximum age of a value in seconds; default unlimited."""
     max_bytes: int | None
-    """Most bytes of the whole; default no limit."""
+    """Maximum size of the bucket in bytes; default unlimited."""
     storage: StorageType | str | None
-    """Where it is kept; default in files."""
+    """Storage of the stream; default files."""
     replicas: int
-    """How many servers keep it; default 1."""
+    """Number of replicas; default 1."""
     placement: Placement | None
-    """Which servers may keep it; default any."""
+    """Placement of the replicas; default any server."""
     republish: RePublish | None
-    """What to publish again; default nothing."""
+    """Republishing of stored messages; default none."""
     direct: bool | None
-    """Whether any replica may answer reads; default True."""
+    """Whether any replica may answer reads (direct get); default True."""
     limit_marker_ttl: float | timedelta | None
-    """Seconds that a marker stays where a key expired; default no markers."""
+    """Maximum age in seconds of the marker of an expired key; default no markers."""
     compression: StoreCompression | str | bool | None
-    """True (or "s2") compresses what is kept in files; default no."""
+    """True (or "s2") compresses the files; default False."""
     metadata: dict[str, str] | None
-    """Texts by name, for your own use; default none."""
+    """Application-defined texts by name; default none."""
     mirror: StreamSource | None
-    """The bucket that this one copies; default none."""
+    """The bucket that this one mirrors; default none."""
     sources: list[StreamSource] | None
-    """Buckets that this one gathers; default none."""
+    """Buckets that this one aggregates; default none."""
 
 
 class BucketReadOptions(TypedDict, total=False):
     """Options of `kv.read`."""
 
     mode: DecodeMode
-    """What happens to values that do not fit the schema: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    """Handling of values that do not fit the schema: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     batch_rows: int | None
-    """Most rows of a batch; default 65536, and fewer in the first ones."""
+    """Maximum number of rows of a batch; default 65,536, and fewer in the first batches."""
     batch_bytes: int
-    """A batch is cut when its values have this number of bytes; default 16 MiB."""
+    """Size in bytes of the values at which a batch ends; default 16 MiB."""
     timestamp_unit: TimestampUnit
-    """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
+    """Unit of the timestamps: "ns" (default), or "us" for readers without nanoseconds."""
     progress: Progress | bool | None
-    """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""
+    """Called with (sequences read, total sequences); True shows a progress bar on a terminal. Default none."""

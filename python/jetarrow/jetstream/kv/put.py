@@ -1,4 +1,4 @@
-"""Writing keys."""
+"""Writing of keys."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.server_features import require_version
 
-# The subject has another last sequence: with the number in the server's words, and without.
+# err_codes of a mismatched `Nats-Expected-Last-Subject-Sequence`, with and without the sequence in the text.
 WRONG_LAST_SEQUENCE = (10071, 10164)
-# Attempts of `create` where markers come and go meanwhile.
+# Attempts of `create` if markers change concurrently.
 ATTEMPTS = 3
 
 
 class Put(Get):
-    """The verbs that write."""
+    """The verbs that write keys."""
 
     async def put(self, key: str, value: bytes | str, validate_keys: bool = True) -> int:
-        """Stores a value, whatever was there.
+        """Stores a value, whether or not the key exists.
 
         Args:
             key: The key.
             value: Bytes-like, or str, which is stored as UTF-8.
-            validate_keys: False takes keys with other characters.
+            validate_keys: Whether keys with other characters are rejected.
 
         Returns:
             Its revision.
 
         Raises:
-            InvalidKeyError: It is no key.
-            NoStreamResponseError: The bucket is gone.
-            APIError: The bucket refuses the value: it is full, or the value is too large.
-            MaxPayloadError: Larger than the server takes; nothing was sent.
-            TimeoutError: No answer in time: it may or may not be stored.
+            InvalidKeyError: The key is not valid.
+            NoStreamResponseError: The bucket does not exist.
+            APIError: The bucket is full, or the value is too large for it.
+            MaxPayloadError: The value is larger than the server's maximum payload; nothing was sent.
+            TimeoutError: The server did not respond in time: the value may or may not be stored.
         """
         if validate_keys:
             check_key(key)
@@ -61,22 +61,22 @@ class Put(Get):
         validate_keys: bool = True,
         msg_ttl: float | timedelta | None = None,
     ) -> int:
-        """Stores a value if the key has none: it was never there, or its last revision is a marker.
+        """Stores a value if the key has none: it has no revisions, or the last one is a marker.
 
         Args:
             key: The key.
             value: As `put`.
             validate_keys: As `put`.
-            msg_ttl: Seconds until the value goes, at least 1.
+            msg_ttl: Seconds until the value is removed, at least 1.
 
         Returns:
             Its revision.
 
         Raises:
             KeyWrongLastSequenceError: The key has a value.
-            InvalidKeyError: It is no key.
-            APIError: As `put`; also `msg_ttl` in a bucket that does not allow it.
-            UnsupportedError: `msg_ttl`, and the server is older than 2.11.
+            InvalidKeyError: The key is not valid.
+            APIError: As `put`, or `msg_ttl` is not allowed in this bucket.
+            UnsupportedError: `msg_ttl` is given, and the server is older than 2.11.
         """
         if validate_keys:
             check_key(key)
@@ -87,7 +87,7 @@ class Put(Get):
             except KeyWrongLastSequenceError as error:
                 refused = error
             try:
-                # The leader knows what it has just compared with.
+                # Read from the leader, which made the comparison.
                 await self._get(key, leader=True)
             except KeyDeletedError as marker:
                 last = marker.entry.revision
@@ -110,18 +110,18 @@ class Put(Get):
         Args:
             key: The key.
             value: As `put`.
-            last: The last revision that is expected, a marker's counts too; None or 0 is that there is none.
+            last: The expected last revision, which may be a marker; None or 0 expects a key without revisions.
             validate_keys: As `put`.
-            msg_ttl: Seconds until the value goes, at least 1.
+            msg_ttl: Seconds until the value is removed, at least 1.
 
         Returns:
             Its revision.
 
         Raises:
             KeyWrongLastSequenceError: The key has another last revision.
-            InvalidKeyError: It is no key.
-            APIError: As `put`; also `msg_ttl` in a bucket that does not allow it.
-            UnsupportedError: `msg_ttl`, and the server is older than 2.11.
+            InvalidKeyError: The key is not valid.
+            APIError: As `put`, or `msg_ttl` is not allowed in this bucket.
+            UnsupportedError: `msg_ttl` is given, and the server is older than 2.11.
         """
         if validate_keys:
             check_key(key)
@@ -134,20 +134,20 @@ class Put(Get):
         validate_keys: bool = True,
         msg_ttl: float | None = None,
     ) -> bool:
-        """Puts a marker after the key's values: it is not there any more, its history is.
+        """Deletes a key by a marker after its values; its history is kept.
 
         Args:
             key: The key.
-            last: Only if this is its last revision; None or 0 deletes whatever is there.
+            last: Delete only if this is its last revision; None or 0 deletes unconditionally.
             validate_keys: As `put`.
-            msg_ttl: For nats-py's sake, deprecated there too: it has no effect.
+            msg_ttl: No effect; for compatibility with nats-py, where it is deprecated too.
 
         Returns:
             True.
 
         Raises:
             KeyWrongLastSequenceError: The key has another last revision.
-            InvalidKeyError: It is no key.
+            InvalidKeyError: The key is not valid.
             APIError: As `put`.
         """
         if msg_ttl is not None:
@@ -169,12 +169,12 @@ class Put(Get):
         last: int | None = None,
         validate_keys: bool = True,
     ) -> bool:
-        """Puts a marker in the place of all of the key's values.
+        """Deletes a key by a marker that replaces its values and history.
 
         Args:
             key: The key.
-            msg_ttl: Seconds until the marker goes, too, at least 1.
-            last: Only if this is its last revision; None or 0 purges whatever is there.
+            msg_ttl: Seconds until the marker is removed too, at least 1.
+            last: Purge only if this is its last revision; None or 0 purges unconditionally.
             validate_keys: As `put`.
 
         Returns:
@@ -182,9 +182,9 @@ class Put(Get):
 
         Raises:
             KeyWrongLastSequenceError: The key has another last revision.
-            InvalidKeyError: It is no key.
-            APIError: As `put`; also `msg_ttl` in a bucket that does not allow it.
-            UnsupportedError: `msg_ttl`, and the server is older than 2.11.
+            InvalidKeyError: The key is not valid.
+            APIError: As `put`, or `msg_ttl` is not allowed in this bucket.
+            UnsupportedError: `msg_ttl` is given, and the server is older than 2.11.
         """
         if validate_keys:
             check_key(key)
@@ -225,31 +225,31 @@ class Put(Get):
         timeout: float = 30.0,
         progress: Progress | bool | None = None,
     ) -> PublishResult:
-        """Stores many values, many in flight at once, and returns what became of each.
+        """Stores many values with many in flight, and returns the result of each.
 
         Args:
             keys: A sequence of str, or an Arrow string column.
-            values: As many: a sequence of bytes-like or str, or an Arrow binary or string column.
-            validate_keys: False takes keys with other characters.
-            max_inflight: Most values that are unanswered at once; None as for `publish_batch`.
-            max_bytes: Most bytes of them; default 64 MiB.
-            timeout: Seconds a value may stay unanswered.
+            values: A sequence of bytes-like or str, or an Arrow binary or string column, of the same length.
+            validate_keys: Whether keys with other characters are rejected.
+            max_inflight: Maximum number of values in flight; None as for `publish_batch`.
+            max_bytes: Maximum size of the values in flight in bytes; default 64 MiB.
+            timeout: Seconds until a value without an ack fails.
             progress: As `js.publish_batch`.
 
         Returns:
-            The result of each: its revision in `seqs`, or its error in `errors`; call `raise_for_errors()` where none
-            may fail.
+            The result of each value: its revision in `seqs`, or its error in `errors`; call `raise_for_errors()` if
+            every value must be stored.
 
         Raises:
-            InvalidKeyError: One of them is no key; nothing was sent.
-            TypeError: An argument is of a wrong type; nothing was sent.
-            ValueError: Not as many values as keys; nothing was sent.
-            MaxPayloadError: A value is larger than the server takes; nothing was sent.
+            InvalidKeyError: A key is not valid; nothing was sent.
+            TypeError: An argument has a wrong type; nothing was sent.
+            ValueError: The numbers of keys and values differ; nothing was sent.
+            MaxPayloadError: A value is larger than the server's maximum payload; nothing was sent.
         """
         subjects = key_subjects(self._put_pre, keys, validate_keys)
         if subjects.invalid is not None:
             raise InvalidKeyError(
-                f"keys[{subjects.invalid}] is not a valid key: letters, digits and - / _ = . only, no dot at an end,"
+                f"invalid key keys[{subjects.invalid}]: use letters, digits and - / _ = . only, no dot at an end,"
                 " no two dots in a row"
             )
         return await self._js.publish_batch(

@@ -1,4 +1,4 @@
-"""A bucket as a table."""
+"""Reading of a bucket as a table."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class Tables(Bucket):
         timestamp_unit: TimestampUnit = "ns",
         progress: Progress | bool | None = None,
     ) -> Reader:
-        """Reads the values that keys have now, as Arrow batches, in the order of their revisions.
+        """Reads the present values of keys as Arrow batches, in the order of their revisions.
 
-        Columns: `key: string, value: binary, revision: int64, created: timestamp[ns, UTC]`. Keys that were deleted are
-        left out. Each key comes once, with the value that it had when the read was opened; where the bucket has
-        forgotten that meanwhile (a history of 1), with a later one, and not at all if it was deleted.
+        Columns: `key: string, value: binary, revision: int64, created: timestamp[ns, UTC]`. Deleted keys are
+        omitted. Each key appears once, with the value that it had when the read was opened. If that revision was
+        replaced during the read (a history of 1), the key has a later value, or is omitted if it was deleted.
 
         Args:
-            filters: Only keys that match one of these, such as `orders.*`; None is all.
+            filters: Only keys that match one of these, such as `orders.*`. Default: all.
             schema: Decodes JSON values: `value` becomes `struct<...>` of these fields, as in `js.read`.
-            mode: What happens to values that do not fit the schema, as in `js.read`.
+            mode: Handling of values that do not fit the schema, as in `js.read`.
             batch_rows: As `js.read`.
-            batch_bytes: A batch is cut when its values have this number of bytes, default 16 MiB, at most 1 GiB.
-            timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
+            batch_bytes: Size in bytes of the values at which a batch ends; default 16 MiB, at most 1 GiB.
+            timestamp_unit: "ns", or "us" for readers without nanoseconds.
             progress: As in `js.read`.
 
         Returns:
@@ -76,7 +76,7 @@ class Tables(Bucket):
         timestamp_unit: TimestampUnit = "ns",
         progress: Progress | bool | None = None,
     ) -> pyarrow.Table:
-        """The values that keys have now, as one table: one row a key, none for what was deleted (needs pyarrow).
+        """Returns the present values of keys as a table of one row per key, without deleted keys (needs pyarrow).
 
         Args:
             filters: As `read`.
@@ -86,8 +86,8 @@ class Tables(Bucket):
             progress: As `read`.
 
         Raises:
-            NotFoundError: The bucket is gone.
-            DecodeError: Mode FAILFAST, and a value does not fit the schema.
-            InvalidKeyError: A filter that is none.
+            NotFoundError: The bucket does not exist.
+            DecodeError: The mode is FAILFAST, and a value does not fit the schema.
+            InvalidKeyError: A filter is not valid.
         """
         return await self.read(filters, schema, mode=mode, timestamp_unit=timestamp_unit, progress=progress).read_all()

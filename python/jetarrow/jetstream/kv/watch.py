@@ -1,4 +1,4 @@
-"""Watching keys."""
+"""Watching of keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jetarrow.jetstream.kv.watcher import KeyWatcher, Updates
 from jetarrow.jetstream.literals import OnRollback, check_literal
 from jetarrow.jetstream.manage import Management
 
-# Default seconds that the server keeps the consumer of a watch while nobody listens.
+# Default inactive threshold in seconds of the consumer of a watch.
 INACTIVE = 5 * 60.0
 
 
@@ -33,30 +33,30 @@ class Watch(Bucket):
         resume_from_revision: int | None = None,
         on_rollback: OnRollback = "fail",
     ) -> KeyWatcher:
-        """Watches keys: the last value of each that is there, then None, then every change.
+        """Watches keys: yields the last value of each existing key, then None, then every change.
 
         Args:
             keys: A key or a filter, such as `orders.>`, or several.
             headers_only: Another name for `meta_only`.
-            include_history: All revisions that are kept, not only the last of each key.
-            ignore_deletes: Leaves markers out.
-            meta_only: Leaves the values out.
-            inactive_threshold: Seconds that the server keeps the consumer while nobody listens, default 300.
-            updates_only: Only what happens from now on; None comes first.
-            resume_from_revision: Begins with this revision, whether or not it is its key's last.
-            on_rollback: What happens where the server went back behind what was watched, which is looked at after each
-                break: "fail" raises `StreamRolledBackError`; "continue" warns and goes on behind the last revision that
-                is still there; "earliest" warns and begins anew, with the values that there are.
+            include_history: Yield all stored revisions, not only the last one of each key.
+            ignore_deletes: Skip markers.
+            meta_only: Omit the values.
+            inactive_threshold: Seconds after which the server removes the unused consumer, default 300.
+            updates_only: Yield only later changes, after a first None.
+            resume_from_revision: Begin with this revision, whether or not it is its key's last one.
+            on_rollback: Reaction if the server was rolled back behind the watched revisions, checked after each
+                reconnect: "fail" raises `StreamRolledBackError`; "continue" warns and continues after the last revision
+                that the bucket still has; "earliest" warns and restarts with the present values.
 
         Returns:
-            The watcher: iterate it, or await its `updates()`; `stop()` ends it, and so does `async with`.
+            The watcher: iterate it, or await its `updates()`; `stop()` or the end of its `async with` block stops it.
 
         Raises:
-            BucketNotFoundError: The bucket is gone.
-            InvalidKeyError: A filter that is none.
-            ValueError: Two of `include_history`, `updates_only` and `resume_from_revision`.
-            DataLossError: The bucket has no revision before `resume_from_revision`: it went back, or is another one.
-            StreamRolledBackError: While it is watched: see `on_rollback`.
+            BucketNotFoundError: The bucket does not exist.
+            InvalidKeyError: A filter is not valid.
+            ValueError: More than one of `include_history`, `updates_only` and `resume_from_revision` is given.
+            DataLossError: The bucket ends before `resume_from_revision`: it was rolled back or created again.
+            StreamRolledBackError: The bucket was rolled back during the watch: see `on_rollback`.
         """
         check_literal("on_rollback", on_rollback, OnRollback)
         policy = models.DeliverPolicy.LAST_PER_SUBJECT
@@ -99,7 +99,7 @@ class Watch(Bucket):
         resume_from_revision: int | None = None,
         on_rollback: OnRollback = "fail",
     ) -> KeyWatcher:
-        """As `watch`, of all keys.
+        """Watches all keys, as `watch`.
 
         Args:
             headers_only: As `watch`.
@@ -129,6 +129,6 @@ class Watch(Bucket):
             raise DataLossError(
                 revision,
                 last + 1,
-                message=f"bucket {self._name!r} ends at revision {last}, before {revision} with which the watch was to"
-                " begin: its server came back with less than it had, or it is another bucket",
+                message=f"could not resume watching bucket {self._name!r} at {revision}: its last revision is {last},"
+                " because it was rolled back or created again; watch it without resume_from_revision",
             )

@@ -1,4 +1,4 @@
-"""Watching the keys of a bucket."""
+"""Watcher of keys, and its ordered subscription."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.push import HEARTBEAT, PushSubscription
 
-# Seconds without a message after which the server is asked whether more initial values will come.
+# Seconds without a message after which the consumer is checked for pending initial values.
 CHECK = 1.0
-# Seconds that the deletion of the consumer may take.
+# Timeout in seconds of the deletion of the consumer.
 DELETE_WAIT = 0.25
-# Entries made at a time, after which the event loop gets a turn.
+# Number of entries created at a time, after which the event loop runs other tasks.
 BURST = 512
-# Most entries that wait to be taken, and most bytes; the server's flow control holds back more.
+# Maximum number of buffered messages, and of their bytes; flow control of the server holds back more.
 LIMITS = (512 * 1024, 128 * 1024 * 1024)
 
 
 class Updates(PushSubscription):
-    """The ordered subscription of a watch. Made anew it goes on where it was, also before the first message."""
+    """Ordered subscription of a watch. A recreated consumer resumes at its position, even before the first message."""
 
-    # Where it goes on depends on what was taken.
+    # The position to resume at depends on the messages taken by the watcher.
     _watched = False
 
     def __init__(
@@ -56,19 +56,19 @@ class Updates(PushSubscription):
             mem_storage=True,
         )
         super().__init__(api, stream, "", config, cb=None, ordered=True, limits=LIMITS, on_rollback=on_rollback)
-        # When the stream was made that its revisions are of.
+        # Creation time of the stream of its revisions.
         self._of = created
-        # How many messages of this consumer are initial values; and whether all of those were taken.
+        # Number of initial values of this consumer, and whether all of them were taken.
         self.initial = 0
         self.complete = False
-        # Whether `_seq` says where it goes on.
+        # Whether `_seq` is the position to resume at.
         self._known = False
-        # Where the stream went back to; and the same once the entries that came before it were taken.
+        # Last revision after a rollback; `floor` is the same once the entries received before it were taken.
         self._back: int | None = None
         self.floor: int | None = None
 
     async def open(self) -> None:
-        """Listens, then makes the consumer."""
+        """Subscribe, then create the consumer."""
         await self._start()
         try:
             info = await put_consumer(self._api, self._stream, self._config)
@@ -81,7 +81,7 @@ class Updates(PushSubscription):
     async def _find_rollback(self) -> Error | None:
         info = await Management(self._api).stream_info(self._stream)
         if self._of not in (None, info.created):
-            # Its revisions begin anew: a watch that waits for the next one of the old would be silent.
+            # Revisions of the new stream begin with 1, so a watch for the next revision of the old one would be silent.
             return StreamRecreatedError()
         return await super()._find_rollback()
 
@@ -93,12 +93,12 @@ class Updates(PushSubscription):
 
     def _recreated_config(self) -> models.ConsumerConfig:
         if not self.complete and self._config.deliver_policy == models.DeliverPolicy.LAST_PER_SUBJECT:
-            # What was handed out comes again, and is passed over: from the next sequence on, values would come that
-            # are not the last of their keys.
+            # Values delivered before are delivered again and skipped: a consumer from the next sequence on would
+            # deliver values that are not the last ones of their keys.
             return self._config
         config = super()._recreated_config()
         if self._known and not self._seq:
-            # There was nothing: all that there is now is new.
+            # The bucket was empty, so all of its messages are new.
             return config.evolve(deliver_policy=models.DeliverPolicy.ALL)
         return config
 
@@ -107,11 +107,11 @@ class Updates(PushSubscription):
         sent, last = (0, 0) if info.delivered is None else (info.delivered.consumer_seq, info.delivered.stream_seq)
         self.initial = sent + (info.num_pending or 0)
         if not self.initial:
-            # All up to here is known, though nothing of it came.
+            # There are no initial values, so the watch continues after the last sequence.
             self.complete, self._seq, self._known = True, max(self._seq, last), True
 
     async def remove(self) -> None:
-        """Ends it and deletes the consumer, if the server is there."""
+        """Stop the subscription and delete the consumer if the server is reachable."""
         if self._closed:
             return
         self._end()
@@ -120,11 +120,11 @@ class Updates(PushSubscription):
 
     @property
     def failure(self) -> Error | None:
-        """Why it ended, where nobody had asked for it."""
+        """The error that ended the subscription; None if it is active or was stopped."""
         return self._failure
 
     async def check(self) -> None:
-        """The initial values are over, too, where the last of them were deleted before they were sent."""
+        """Set `complete` if the last initial values were deleted before they were delivered."""
         with suppress(Error):
             info = await Management(self._api).consumer_info(self._stream, self._consumer)
             sent = 0 if info.delivered is None else info.delivered.consumer_seq
@@ -133,25 +133,25 @@ class Updates(PushSubscription):
 
 
 class StopIterSentinel:
-    """What stands for the end of a watch."""
+    """Sentinel for the end of a watch."""
 
 
 class KeyWatcher:
-    """Hands out what happens to keys. Made by `kv.watch`; public as `KeyValue.KeyWatcher`.
+    """Watcher of keys. Created by `kv.watch`; public as `KeyValue.KeyWatcher`.
 
-    First the values that are there, then None, exactly once, then every change as it happens: `async for entry in
-    watcher`, or `await watcher.updates()`. It goes on over restarts and changes of leader, and where its consumer is
-    deleted, without a gap and without repeating a revision.
+    It yields the existing values, then None exactly once, then every change: `async for entry in watcher`, or
+    `await watcher.updates()`. It resumes after restarts, leader changes and the deletion of its consumer, without gaps
+    or repeated revisions.
     """
 
-    # Any: who does not stop a watch, and then ask for more, never sees it.
+    # Any, because it is returned only after `stop`.
     STOP_ITER: ClassVar[Any] = StopIterSentinel()
 
     def __init__(self, updates: Updates, bucket: str, prefix: str, *, ignore_deletes: bool) -> None:
         self._sub = updates
         self._bucket = bucket
         self._entries = Entries(Entry, bucket, len(prefix.encode()))
-        # Made, and not handed out yet.
+        # Created and not returned yet.
         self._waiting: deque[Entry | None] = deque()
         self._ignore_deletes = ignore_deletes
         self._last = 0
@@ -164,10 +164,10 @@ class KeyWatcher:
         return f"<KeyWatcher: bucket {self._bucket!r}, {state}>"
 
     def _fill(self) -> None:
-        """Makes entries of the messages that have come."""
+        """Create entries of the received messages."""
         sub = self._sub
         if sub.floor is not None:
-            # Later revisions are others now.
+            # After a rollback, later revisions are other messages.
             self._last, sub.floor = min(self._last, sub.floor), None
         entries, complete = sub._native.take_entries(
             self._entries, self._last, not self._ignore_deletes, sub.initial, BURST
@@ -175,7 +175,7 @@ class KeyWatcher:
         if entries:
             self._last = entries[-1].revision
         if sub.complete:
-            # There were none, or none more: what comes is news.
+            # There are no more initial values: further messages are changes.
             complete = 0
         if complete is not None and not self._initial_done:
             sub.complete = self._initial_done = True
@@ -183,7 +183,7 @@ class KeyWatcher:
         self._waiting.extend(entries)
 
     async def _next(self, timeout: float | None) -> Entry | None:
-        """The next entry, or None in its place.
+        """Return the next entry, or the None after the initial values.
 
         Raises:
             BadSubscriptionError: The watch was stopped.
@@ -196,7 +196,7 @@ class KeyWatcher:
             if not waiting:
                 self._fill()
                 if len(waiting) >= BURST:
-                    # The loop has other work too. They stay here where the wait is cancelled.
+                    # Runs other tasks. Entries remain buffered if the wait is cancelled.
                     await session.sleep(0)
             if waiting:
                 return waiting.popleft()
@@ -218,25 +218,28 @@ class KeyWatcher:
         failure = self._sub.failure
         if isinstance(failure, APIError) and failure.err_code == STREAM_NOT_FOUND:
             raise BucketNotFoundError(
-                failure.code, failure.description, failure.err_code, message=f"the bucket {self._bucket!r} was deleted"
+                failure.code,
+                failure.description,
+                failure.err_code,
+                message=f"the watch has ended: bucket {self._bucket!r} was deleted",
             )
         raise failure or BadSubscriptionError("the watch has ended")
 
     async def updates(self, timeout: float | None = 5.0) -> Entry | None:
-        """Takes the next entry.
+        """Returns the next entry.
 
         Args:
-            timeout: Seconds to wait; None waits as long as it takes.
+            timeout: Seconds to wait; None waits without limit.
 
         Returns:
-            The entry; None, once, after the last of the values that were there at the beginning. After `stop`: what had
-            come, then `STOP_ITER`, once, as in nats-py.
+            The entry; None, once, after the last of the initial values. After `stop` the received entries, then
+            `STOP_ITER`, once, as in nats-py.
 
         Raises:
-            TimeoutError: Nothing happened in time.
+            TimeoutError: No entry arrived in time.
             BucketNotFoundError: The bucket was deleted.
             ConnectionClosedError: The connection is closed.
-            BadSubscriptionError: The watch was stopped, and there is no timeout to wait for.
+            BadSubscriptionError: The watch was stopped, and `timeout` is None.
         """
         try:
             return await self._next(timeout)
@@ -252,7 +255,7 @@ class KeyWatcher:
             raise TimeoutError from None
 
     async def stop(self) -> None:
-        """Ends the watch and removes its consumer; whoever waits for an entry gets what had come, and then the end."""
+        """Stops the watch and removes its consumer. A pending wait gets the received entries, and then the end."""
         self._stopped = True
         await self._sub.remove()
 

@@ -1,1 +1,1 @@
-"""Object stores (ADR-20): a bucket is a stream, an object a row of chunks, and a message that says what they are."""
+"""Object stores (ADR-20): a bucket is a stream, an object is a sequence of chunk messages and a metadata message."""

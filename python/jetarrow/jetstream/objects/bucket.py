@@ -1,4 +1,4 @@
-"""What the verbs of a bucket have in common: what is said about an object, read and written."""
+"""Base class of the verbs of an object store: reading and writing of object metadata."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.subscribe import Subscribe
 
-# The server's words for an expected last sequence of a subject that is another one by now.
+# err_codes of a mismatched `Nats-Expected-Last-Subject-Sequence`, with and without the sequence in the text.
 WRONG_LAST_SEQUENCE = (10071, 10164)
-# Of a read: most bytes that are handed over at a time, and that are on their way.
+# Limits of a read: bytes of a batch, and bytes requested from the server and not received yet.
 BATCH_BYTES = 1024 * 1024
 FETCH_BYTES = 12 * 1024 * 1024
 ROLLUP = {models.Header.ROLLUP.value: "sub"}
@@ -45,7 +45,7 @@ _nuid = NUID()
 
 
 class StoreContext(PublishVerbs, Subscribe, OrderedVerbs, ReadVerbs):
-    """The verbs of a context that a bucket is made of."""
+    """The verbs of a context that an object store uses."""
 
 
 class Stored(NamedTuple):
@@ -61,7 +61,7 @@ Find = Callable[[str], Awaitable[Stored | None]]
 
 
 class Bucket:
-    """A bucket's name, and where it is."""
+    """Name, stream and context of a bucket."""
 
     def __init__(self, name: str, stream: str, js: StoreContext) -> None:
         self._name = name
@@ -69,24 +69,24 @@ class Bucket:
         self._js = js
 
     def _other(self, bucket: str) -> Self:
-        """Another bucket of the same account. No request is made."""
+        """Return another bucket of the same account, without a request."""
         return type(self)(bucket, bucket_stream(bucket), self._js)
 
     async def _find(self, name: str) -> Stored | None:
-        """Metadata of an object, deleted or not; None when the bucket has none.
+        """Return the metadata of an object, deleted or not; None if the bucket has none.
 
-        The stream's leader is asked: another replica may not know yet what was put just before.
+        The request goes to the stream's leader, because a follower may lag behind a preceding put.
 
         Raises:
-            BadObjectMetaError: It cannot be read, or is that of another name.
+            BadObjectMetaError: The metadata cannot be parsed, or is that of another name.
         """
         msg = await self._last_meta(name)
         return None if msg is None else self._stored(name, msg)
 
     async def _find_any(self, name: str) -> Stored | None:
-        """As `_find`, for a caller that replaces it; metadata that cannot be read counts as that of a deleted object.
+        """Return the metadata for a caller that replaces it; metadata that cannot be parsed counts as a deleted object.
 
-        Its chunks are not purged then, because their nuid is not known.
+        The chunks of such an object are not purged, because their nuid is unknown.
         """
         msg = await self._last_meta(name)
         if msg is None:
@@ -110,9 +110,9 @@ class Bucket:
             return None
 
     async def _commit(self, name: str, found: Stored | None, change: Change, find: Find | None = None) -> Stored | None:
-        """Write metadata in the place of `found`, and of nothing else (`Nats-Expected-Last-Subject-Sequence`).
+        """Replace `found` with new metadata, guarded by `Nats-Expected-Last-Subject-Sequence`.
 
-        When another client was faster, `change` is called again with the metadata that it wrote, as `find` reads it.
+        If another client has written metadata first, `change` is called again with it, as read by `find`.
 
         Returns:
             The metadata that was replaced.
@@ -126,7 +126,7 @@ class Bucket:
                     raise
                 latest = await (find or self._find)(name)
                 if latest is not None and latest.text == encode_info(info):
-                    # Ours: it was stored at the first attempt, and resent.
+                    # Stored by the first attempt of a publish that was retried.
                     return found
                 found = latest
             else:
@@ -142,20 +142,20 @@ class Bucket:
         )
 
     async def _purge(self, nuid: str) -> None:
-        """Removes the chunks of one version."""
+        """Purge the chunks of one version."""
         subject = chunk_subject(self._name, checked_nuid(nuid, self._name))
         await self._js.purge_stream(self._stream, subject=subject)
 
     async def _remove_meta(self, name: str, seq: int) -> bool:
         """Remove the metadata of a name if it is still the message `seq`.
 
-        The purge is bounded by the sequence, so that it never removes what another client has put meanwhile.
+        The purge ends at the sequence, so it never removes metadata that another client has put in the meantime.
         """
         removed = await self._js.purge_stream(self._stream, subject=meta_subject(self._name, name), seq=seq + 1)
         return removed.purged > 0
 
     async def _with_server_time(self, info: models.ObjectInfo) -> models.ObjectInfo:
-        """The same with the time at which the server stored it, where it is still what it has."""
+        """Return the metadata with the server's store time, unless it was replaced in the meantime."""
         stored = await self._find(info.name)
         return info if stored is None or stored.info.nuid != info.nuid else replace(info, mtime=stored.info.mtime)
 
@@ -163,7 +163,7 @@ class Bucket:
     async def _open_read(
         self, subject: str, columns: Sequence[str], limit: int | None = None
     ) -> AsyncIterator[_jetarrow.Reader]:
-        """A read of what is stored under a subject now; at most `limit` messages."""
+        """Open a read of the messages that a subject has now; at most `limit` of them."""
         reader = self._js.read(
             self._stream,
             subjects=subject,
@@ -178,18 +178,18 @@ class Bucket:
             await reader.close()
 
     async def _batches(self, reader: _jetarrow.Reader) -> AsyncGenerator[_jetarrow.Batch]:
-        """The messages of a read in order, some megabytes at a time."""
+        """Yield the messages of a read in order, in batches of at most 1 MiB."""
         session = self._js._api.session
         while (item := await session.run(reader.next())) is not None:
-            # What retention or a purge takes meanwhile is another object's; or else the digest says so.
+            # Losses are skipped: removed messages belong to other objects, or the digest does not match.
             if isinstance(item, _jetarrow.Batch):
                 yield item
 
     async def _all_metas(self) -> dict[str, tuple[bytes, datetime]]:
-        """Payload and time of the metadata of every name, by subject, in the order in which they were stored.
+        """Return payload and time of the metadata of every name, by subject, in the order of their sequences.
 
-        Metadata that another client replaces while it is read is behind the end of the read. The subjects that a read
-        missed are read one by one.
+        Metadata that another client replaces during the read is after the end of the read. Subjects missing from the
+        read are read one by one.
         """
         session = self._js._api.session
         everything = OBJ_ALL_META_PRE_TEMPLATE.format(bucket=self._name)
@@ -202,7 +202,7 @@ class Bucket:
             async for batch in batches:
                 for row in range(len(batch)):
                     msg = batch.message(session, row)
-                    # One that was replaced meanwhile comes again.
+                    # Metadata that was replaced during the read appears twice; the last one counts.
                     found.pop(msg.subject, None)
                     found[msg.subject] = (msg.data, msg.metadata.timestamp)
         if (await self._js.stream_info(self._stream)).state.last_seq < end:
@@ -225,25 +225,25 @@ class Bucket:
 
 
 def bucket_not_found(bucket: str, error: NotFoundError) -> BucketNotFoundError:
-    """The error for a bucket whose stream is not there."""
+    """Return the error for a bucket whose stream does not exist."""
     return not_found.bucket_not_found_error(error, bucket, STREAM_PREFIX)
 
 
 def new_nuid() -> str:
-    """A name for the chunks of a new version."""
+    """Return the nuid of a new version, the last token of its chunks' subject."""
     return _nuid.next().decode()
 
 
 def now() -> str:
-    """This moment, as it is written in an object's information."""
+    """Return the present time in the format of object metadata."""
     return to_rfc3339(datetime.now(UTC))
 
 
 def parse_info(text: bytes, stored: datetime | None, bucket: str, subject: str) -> models.ObjectInfo:
-    """An object's metadata as it was stored; its time is the message's, not what its writer's clock said.
+    """Parse the metadata of an object; `mtime` is the store time of the message, not the writer's clock.
 
     Raises:
-        BadObjectMetaError: It cannot be read, a field is not valid, or its name is not that of the subject.
+        BadObjectMetaError: The metadata cannot be parsed, a field is invalid, or the name is not that of the subject.
     """
     try:
         info = models.ObjectInfo.from_response(json.loads(text))
@@ -254,7 +254,7 @@ def parse_info(text: bytes, stored: datetime | None, bucket: str, subject: str) 
 
 
 def encode_info(info: models.ObjectInfo) -> bytes:
-    """An object's information as every client reads it: the values of a header are a list."""
+    """Encode metadata in the format of all clients: header values are lists."""
     fields = info.as_dict()
     if info.headers is not None:
         fields["headers"] = {

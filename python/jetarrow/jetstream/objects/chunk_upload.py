@@ -1,4 +1,4 @@
-"""Chunks on their way: as many as the link carries, stored in their order, and none after one that was refused."""
+"""Upload of chunks: windowed, stored in order, and stopped by the first rejected chunk."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from jetarrow.jetstream.models import PubAck
 from jetarrow.jetstream.objects.bucket import StoreContext
 from jetarrow.jetstream.publisher import LoopPublisher, Publisher
 
-# Most bytes that are unanswered. A link of 350 MB a second has so many on its way at a round trip of 45 ms.
+# Maximum bytes without an ack: about twice the bandwidth-delay product of 350 MB/s at 45 ms.
 MAX_INFLIGHT_BYTES = 32 * 1024 * 1024
-# Chunks that may wait for the window, so that it is never short of them.
+# Chunks queued for the window, so that it does not run empty.
 QUEUED_CHUNKS = 4
-# As `js.publisher` and `publish_batch`: seconds until a chunk without an answer fails.
+# Seconds until a chunk without an ack fails; as in `js.publisher` and `publish_batch`.
 ACK_TIMEOUT = 30.0
 
 
 class ChunkUpload:
-    """The chunks of one object. Use it with `async with`: leaving the block waits until all of them are stored.
+    """Upload of the chunks of one object. Leaving its `async with` block waits until all of them are stored.
 
     Args:
-        js: The context that the bucket works with.
-        stream: The bucket's stream, which has to take them.
-        subject: Theirs.
+        js: The context of the bucket.
+        stream: The bucket's stream, which is expected in each ack.
+        subject: Subject of the chunks.
     """
 
     def __init__(self, js: StoreContext, stream: str, subject: str) -> None:
@@ -48,10 +48,10 @@ class ChunkUpload:
         )
 
     async def send(self, chunks: Sequence[bytes]) -> None:
-        """Sends chunks, and waits for room only.
+        """Publish chunks; wait for space in the window, not for acks.
 
         Raises:
-            Error: A chunk that was sent before was refused, or stored out of its order.
+            Error: An earlier chunk was rejected, or stored out of order.
         """
         for chunk in chunks:
             self._acks.append(await self._publisher.publish(chunk, expected_stream=self._stream))
@@ -59,7 +59,7 @@ class ChunkUpload:
             self._check_order(self._acks.popleft().result().seq)
 
     async def send_few(self, chunks: Sequence[bytes]) -> None:
-        """Sends chunks, and waits until they are stored: with less to set up, where there are no more of them."""
+        """Publish all chunks of a small object and wait for their acks, which needs no publisher."""
         result = await self._js.publish_batch(self._subject, chunks, expected_stream=self._stream, mode="window")
         if result.errors:
             raise result.errors[0].error
@@ -67,14 +67,14 @@ class ChunkUpload:
             self._check_order(seq or 0)
 
     async def wait_for_acks(self, wait: float | None = None) -> bool:
-        """Waits, at most `wait` seconds, until no chunk is on its way; False where some still are."""
+        """Wait at most `wait` seconds until no chunk is in flight; return False on timeout."""
         await self._publisher._wait_for_acks(wait)
         return not self._publisher.pending
 
     def _check_order(self, seq: int) -> None:
         if seq <= self._last:
-            # One was sent again, because the stream had no leader for a moment.
-            raise Error("chunks were not stored in the order in which they were sent: put the object again")
+            # A chunk was resent, because the stream had no leader.
+            raise Error("could not put the object: its chunks were not stored in order; put it again")
         self._last = seq
 
     async def __aenter__(self) -> ChunkUpload:
@@ -87,7 +87,7 @@ class ChunkUpload:
                 while self._acks:
                     self._check_order(self._acks.popleft().result().seq)
         finally:
-            # The put has failed with the first of them.
+            # The put fails with the first error; the others are only retrieved.
             for ack in self._acks:
                 ack.add_done_callback(_consume_error)
 

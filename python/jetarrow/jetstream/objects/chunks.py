@@ -1,4 +1,4 @@
-"""What is put, cut into chunks and hashed, a group of some megabytes at a time."""
+"""Splitting of data into chunks: read and hashed in groups of at most 8 MiB."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Protocol, TypeAlias
 
 from jetarrow.jetstream.objects.worker_thread import WorkerThread
 
-# Bytes that are read and hashed at a time, while others are on their way to the server.
+# Bytes of a group, which is read and hashed while the group before it is in flight.
 READ_SIZE = 8 * 1024 * 1024
 
 
 class Readable(Protocol):
-    """A file, or what reads like one."""
+    """A file, or an object with the same `read`."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """Return at most `size` bytes; none at the end of the file."""
 
 
 Bytes: TypeAlias = bytes | bytearray | memoryview | str
@@ -26,7 +26,7 @@ Data: TypeAlias = Bytes | Readable | Iterable[Bytes] | AsyncIterable[Bytes]
 
 
 class Chunker:
-    """Cuts chunks, and knows how many there were, of how many bytes, and their digest."""
+    """Splits data into chunks, and keeps their number, total size and digest."""
 
     def __init__(self, chunk_size: int) -> None:
         self.chunk_size = chunk_size
@@ -36,13 +36,13 @@ class Chunker:
         self.per_read = max(1, READ_SIZE // chunk_size)
 
     def cut(self, read: Read) -> list[bytes]:
-        """The next chunks, hashed; none at the end. Every chunk but the last is full."""
+        """Return the next group of chunks, hashed; none at the end. Every chunk except the last is full."""
         chunks = []
         for _ in range(self.per_read):
             chunk = read(self.chunk_size)
             if not chunk:
                 break
-            # A pipe gives less than it is asked for.
+            # A pipe may return fewer bytes than requested.
             while len(chunk) < self.chunk_size and (more := read(self.chunk_size - len(chunk))):
                 chunk += more
             self.hash.update(chunk)
@@ -53,7 +53,7 @@ class Chunker:
 
 
 def size_of(data: object) -> int | None:
-    """How many bytes there are to put; None where that is not known before."""
+    """Return the size of the data in bytes; None if it is not known in advance."""
     if isinstance(data, bytes | bytearray | memoryview):
         return memoryview(data).nbytes
     try:
@@ -65,7 +65,7 @@ def size_of(data: object) -> int | None:
 
 
 async def chunk_groups(data: object, chunker: Chunker, worker: WorkerThread) -> AsyncGenerator[list[bytes]]:
-    """Chunks, a group at a time: the next group is made while the caller sends the last one."""
+    """Yield groups of chunks; a worker thread prepares the next group while the caller sends the present one."""
     read = reader_of(data)
     if read is None:
         rest = b""
@@ -77,7 +77,7 @@ async def chunk_groups(data: object, chunker: Chunker, worker: WorkerThread) -> 
             rest = rest[whole:]
         yield chunker.cut(_from_memory(memoryview(rest)))
     elif isinstance(data, bytes | bytearray) and len(data) <= chunker.chunk_size:
-        # A thread is more than it is worth.
+        # One chunk: the overhead of a thread would be larger than the work.
         yield chunker.cut(read)
     else:
         async for group in _ahead(read, chunker, worker):
@@ -92,22 +92,22 @@ async def _ahead(read: Read, chunker: Chunker, worker: WorkerThread) -> AsyncGen
 
 
 def reader_of(data: object) -> Read | None:
-    """What reads bytes out of memory or a file; None for anything that is iterated."""
+    """Return a function that reads bytes from memory or a file; None for iterables."""
     if not hasattr(data, "read") and not hasattr(data, "readinto"):
         try:
             view = memoryview(data)  # type: ignore[arg-type]
         except TypeError:
             return None
         return _from_memory(view.cast("B") if view.nbytes else memoryview(b""))
-    # A file that was opened as text has its bytes beside it.
+    # A text file exposes its bytes as `buffer`.
     file: Any = getattr(data, "buffer", data)
     read = getattr(file, "read", None) or _into(file.readinto)
 
     def checked(size: int) -> bytes:
         found = read(size)
         if not isinstance(found, bytes | bytearray):
-            what = "nothing, as it does not wait" if found is None else type(found).__name__
-            raise TypeError(f"nats: invalid type for object store: the file gives {what}, not bytes")
+            kind = "None (non-blocking)" if found is None else type(found).__name__
+            raise TypeError(f"nats: invalid type for object store: the file returned {kind}, not bytes")
         return bytes(found)
 
     return checked
@@ -133,7 +133,7 @@ def _into(readinto: Callable[[bytearray], int]) -> Read:
 
 
 async def _parts(data: object) -> AsyncGenerator[bytes]:
-    """What an iterable yields, a group at a time. It runs in the caller's thread: it may belong there."""
+    """Yield the items of an iterable joined to groups. It runs in the caller's thread, to which it may be bound."""
     held: list[bytes] = []
     async for part in _each(data):
         held.append(_bytes(part))

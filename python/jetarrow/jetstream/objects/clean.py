@@ -1,4 +1,4 @@
-"""Removing chunks that no object refers to."""
+"""Removal of chunks that no object refers to."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from jetarrow.jetstream.objects.names import OBJ_ALL_CHUNKS_PRE_TEMPLATE, chunk_
 from jetarrow.jetstream.objects.status import OrphanedChunks
 from jetarrow.jetstream.objects.watch import Watch, end, initial_messages
 
-# Default age: far longer than a put pauses between two chunks, or than a reconnect takes.
+# Default age: far longer than the pause of a put between two chunks, and than a reconnect.
 OLDER_THAN = timedelta(hours=1)
-# Seconds to wait for the next chunk's size; another client may have purged it meanwhile.
+# Seconds to wait for the size of the next chunk, because another client may have purged it in the meantime.
 SIZE_WAIT = 5.0
 
 
@@ -26,20 +26,20 @@ class Clean(Watch):
     """The verb `clean`."""
 
     async def clean(self, older_than: float | timedelta = OLDER_THAN, *, dry_run: bool = False) -> list[OrphanedChunks]:
-        """Removes chunks that no object refers to, as a put leaves them whose process was killed.
+        """Removes chunks that no object refers to, such as those of a put whose process was killed.
 
         Args:
-            older_than: Seconds, or a timedelta: chunks stay while the newest one of their nuid is younger, by the
-                server's clock, because the put may still be under way. Give more than a put can pause between two
-                chunks, and before its end.
-            dry_run: Only find them.
+            older_than: Minimum age in seconds, or a timedelta, of the newest chunk of a nuid by the server's clock.
+                Younger chunks are kept, because their put may still be running. Choose more than the longest pause of a
+                put between two chunks, and before its end.
+            dry_run: Only list the chunks.
 
         Returns:
-            The chunks that were removed, or would be, one entry per nuid, the oldest first.
+            The chunks that were removed, or would be, one entry per nuid, oldest first.
 
         Raises:
-            BucketNotFoundError: The bucket is gone.
-            APIError: The bucket refuses it: it is sealed.
+            BucketNotFoundError: The bucket was deleted.
+            APIError: The bucket is sealed.
             ValueError: `older_than` is negative.
         """
         age = to_seconds(older_than, "older_than")
@@ -52,7 +52,7 @@ class Clean(Watch):
 
     async def _clean(self, age: timedelta, dry_run: bool) -> list[OrphanedChunks]:
         everything = OBJ_ALL_CHUNKS_PRE_TEMPLATE.format(bucket=self._name)
-        # The chunks first: an object that is committed from here on is among the metadata.
+        # Chunks are listed before metadata, so an object committed after the list is among the metadata.
         info = await self._js.stream_info(self._stream, everything)
         prefix = everything.removesuffix(">")
         counts = {subject.removeprefix(prefix): count for subject, count in (info.state.subjects or {}).items()}
@@ -67,7 +67,7 @@ class Clean(Watch):
                     newest[nuid] = stored
         if not newest:
             return []
-        # Once more, right before: a put that had paused for so long may have ended.
+        # Checked again right before the purge, because a paused put may have completed.
         referenced, names = await self._referenced(newest)
         found = []
         for nuid in sorted(newest.keys() - referenced, key=newest.__getitem__):
@@ -78,14 +78,14 @@ class Clean(Watch):
         return found
 
     async def _referenced(self, nuids: Collection[str]) -> tuple[set[str], dict[str, str]]:
-        """The nuids that an object refers to; and the names of deleted objects by nuid."""
+        """Return the nuids that an object refers to, and the names of deleted objects by nuid."""
         referenced: set[str] = set()
         deleted: dict[str, str] = {}
         for subject, (text, stored) in (await self._all_metas()).items():
             try:
                 info = parse_info(text, stored, self._name, subject)
             except BadObjectMetaError:
-                # A newer client may be able to read it.
+                # A newer client may be able to parse it.
                 referenced.update(nuid for nuid in nuids if nuid.encode() in text)
                 continue
             if info.deleted:
@@ -95,7 +95,7 @@ class Clean(Watch):
         return referenced, deleted
 
     async def _size_of(self, nuid: str) -> int:
-        """Payload bytes of a nuid's chunks, without reading them."""
+        """Return the payload bytes of a nuid's chunks, from headers only."""
         size = 0
         sub = await self._js.subscribe(
             chunk_subject(self._name, nuid), stream=self._stream, ordered_consumer=True, headers_only=True

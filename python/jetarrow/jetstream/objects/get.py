@@ -1,4 +1,4 @@
-"""Getting objects."""
+"""Reading of objects."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from jetarrow.jetstream.progress import Progress, ThrottledProgress
 
 
 class Writable(Protocol):
-    """A binary file, or what is written like one."""
+    """A binary file, or an object with the same `write`."""
 
     def write(self, data: bytes, /) -> int | None:
-        """Takes bytes; how many it took, None is all."""
+        """Write bytes and return their number; None means all of them."""
 
 
 class _Sink:
-    """Takes an object's bytes: hashes them, counts them, writes them."""
+    """Writes the data of an object, and computes its size and digest."""
 
     def __init__(self, write: Callable[[Any], int | None]) -> None:
         self._write = write
@@ -44,7 +44,7 @@ class _Sink:
         self._hash.update(payload)
         self._size += len(payload)
         view = memoryview(payload)
-        # A file without a buffer may take less than it is given.
+        # An unbuffered file may write only a part of the data.
         while view and (taken := self._write(view)) is not None:
             view = view[taken:]
 
@@ -53,20 +53,20 @@ class _Sink:
 
 
 def check_digest(info: models.ObjectInfo, size: int, digest: bytes) -> None:
-    """Compares what was read with an object's metadata.
+    """Compare the data read with an object's metadata.
 
     Raises:
-        DigestMismatchError: It has another size or digest.
+        DigestMismatchError: Size or digest differ.
     """
     if size != info.size or not same_digest(info.digest, digest):
         raise DigestMismatchError(
-            f"digest mismatch: object {info.name!r} of bucket {info.bucket!r} is not what was stored, or was"
-            f" replaced while it was read ({size} of {info.size} bytes came); read it again"
+            f"digest mismatch: object {info.name!r} of bucket {info.bucket!r} is damaged, or was replaced during the"
+            f" read ({size} of {info.size} bytes received); read it again"
         )
 
 
 def is_small(info: models.ObjectInfo) -> bool:
-    """Whether the object is one chunk of the default size at most."""
+    """Return whether the object is one chunk of at most the default size."""
     return info.chunks == 1 and (info.size or 0) <= OBJ_DEFAULT_CHUNK_SIZE
 
 
@@ -81,26 +81,26 @@ class Get(Info):
         *,
         progress: Progress | bool | None = None,
     ) -> ObjectResult:
-        """Reads an object; a link is followed, once.
+        """Reads an object and follows a link once.
 
         Args:
             name: The object.
-            writeinto: A binary file, or what is written like one: the bytes go there, in another thread, and not into
-                the result; memory stays at some megabytes whatever the size. What stands there is the object only once
-                this has returned: it is neither flushed nor closed, and where it raises it may hold a part.
-            show_deleted: Also one that was deleted, which has no data.
-            progress: Called with (bytes read, bytes in all) at most ten times a second; True shows a bar on stderr
-                where that is a terminal.
+            writeinto: A binary file, or an object with the same `write`: receives the data, in another thread, instead
+                of the result, so memory is bounded by some megabytes. It is neither flushed nor closed. The data is
+                complete only after this method has returned; if it raises, the file may hold a part of the data.
+            show_deleted: Include deleted objects, which have no data.
+            progress: Called with (bytes read, total bytes) at most ten times per second; True shows a progress bar if
+                stderr is a terminal.
 
         Returns:
-            What is said about the object, and its data.
+            The metadata of the object, and its data.
 
         Raises:
-            ObjectNotFoundError: There is no such object, or it was deleted; or it is a link to none.
-            DigestMismatchError: What was read is not what was stored: it is damaged, or was replaced meanwhile.
-            LinkIsABucketError: It is a link to a bucket.
-            BadObjectMetaError: What is said about it cannot be read, or it is a link to a link.
-            BucketNotFoundError: The bucket is gone, or the link leads to one that is.
+            ObjectNotFoundError: The object, or the target of a link, does not exist or was deleted.
+            DigestMismatchError: The data is damaged, or was replaced during the read.
+            LinkIsABucketError: The object is a link to a bucket.
+            BadObjectMetaError: The metadata cannot be parsed, or the object is a link to a link.
+            BucketNotFoundError: The bucket, or that of the link's target, does not exist.
         """
         if writeinto is not None and not callable(getattr(writeinto, "write", None)):
             raise TypeError(f"writeinto must be a binary file, not {type(writeinto).__name__}; for a path use get_file")
@@ -126,22 +126,22 @@ class Get(Info):
         *,
         progress: Progress | bool | None = None,
     ) -> models.ObjectInfo:
-        """Reads an object into a file, which is there once it is whole: a file that had the name stays until then.
+        """Reads an object into a file, which is replaced atomically once the data is complete.
 
-        The data is written to a temporary file in the same folder (mode 0600), which then replaces the file. A file
-        that was there keeps its mode; a new one gets the mode that the umask leaves.
+        The data is written to a temporary file in the same folder (mode 0600), which then replaces the file. An
+        existing file keeps its mode; a new file gets the mode of the umask.
 
         Args:
             name: The object.
-            path: The file; None is the one at `name`.
+            path: The file. Default: the one at `name`.
             progress: As `get`.
 
         Returns:
-            What is said about the object.
+            The metadata of the object.
 
         Raises:
             OSError: The file cannot be written.
-            ObjectNotFoundError: As `get`, and so are the others.
+            ObjectNotFoundError: As `get`, like the other errors of `get`.
         """
         target = os.path.realpath(name if path is None else path)  # noqa: ASYNC240  # short
         with replacing(target) as file:
@@ -149,20 +149,23 @@ class Get(Info):
         return result.info
 
     async def _follow(self, link: models.ObjectInfo) -> tuple[Get, models.ObjectInfo]:
-        """The bucket that a link leads to, and what is said about the object there."""
+        """Return the bucket of a link's target, and the target's metadata."""
         to = None if link.options is None else link.options.link
         if to is None or not to.name:
             raise LinkIsABucketError
         bucket = self._other(to.bucket)
         info = await bucket.get_info(to.name)
         if info.is_link():
-            raise BadObjectMetaError(f"object {link.name!r} is a link to a link, {to.name!r} of bucket {to.bucket!r}")
+            raise BadObjectMetaError(
+                f"could not read object {link.name!r} of bucket {self._name!r}: it links to {to.name!r} of bucket"
+                f" {to.bucket!r}, which is a link itself; link to an object"
+            )
         return bucket, info
 
     async def _read(
         self, info: models.ObjectInfo, write: Callable[[Any], int | None], progress: Progress | bool | None
     ) -> None:
-        """Reads an object's chunks; each payload is hashed and written while the next one comes."""
+        """Read the chunks; a worker thread hashes and writes each batch while the next one is received."""
         sink, reported = _Sink(write), ThrottledProgress(progress, "getting", info.size)
         if is_small(info):
             sink.take(await self._only_chunk(info))
@@ -182,7 +185,7 @@ class Get(Info):
         sink.check(info)
 
     async def _only_chunk(self, info: models.ObjectInfo) -> bytes:
-        """A small object: one request, and no consumer."""
+        """Read a small object by one request, without a consumer."""
         subject = chunk_subject(self._name, checked_nuid(info.nuid, self._name))
         try:
             return (await self._js.get_last_msg(self._stream, subject)).data or b""
@@ -190,10 +193,10 @@ class Get(Info):
             return b""
 
     async def _payloads(self, info: models.ObjectInfo) -> AsyncGenerator[bytes]:
-        """An object's bytes in order, some chunks at a time; less than all where chunks are gone."""
+        """Yield the data of an object in order, a batch of chunks at a time; incomplete if chunks were removed."""
         left = info.chunks or 0
         subject = chunk_subject(self._name, checked_nuid(info.nuid, self._name))
-        # Known to be all, the last ones come without a question whether there are more.
+        # With a limit, the reader does not wait for messages after the last chunk.
         async with (
             self._open_read(subject, ("data",), info.chunks or None) as reader,
             aclosing(self._batches(reader)) as batches,

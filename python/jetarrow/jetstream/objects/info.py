@@ -1,4 +1,4 @@
-"""What is said about objects: read, marked as deleted."""
+"""Reading of object metadata, and deletion of objects."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class Info(Bucket):
     """The verbs `get_info` and `delete`."""
 
     async def get_info(self, name: str, show_deleted: bool | None = False) -> models.ObjectInfo:
-        """What is said about an object. `mtime` is the time at which the server stored it.
+        """Returns the metadata of an object. `mtime` is the time at which the server stored it.
 
         Args:
             name: The object.
-            show_deleted: Also of one that was deleted; its `deleted` is then True.
+            show_deleted: Include deleted objects, whose `deleted` is True.
 
         Raises:
-            ObjectNotFoundError: There is no such object, or it was deleted.
-            BucketNotFoundError: The bucket is gone.
-            BadObjectMetaError: What is stored there cannot be read.
+            ObjectNotFoundError: The object does not exist, or was deleted.
+            BucketNotFoundError: The bucket does not exist.
+            BadObjectMetaError: The metadata cannot be parsed.
             InvalidObjectNameError: The name is empty.
         """
         found = await self._find(name)
@@ -29,15 +29,15 @@ class Info(Bucket):
         return found.info
 
     async def delete(self, name: str) -> None:
-        """Deletes an object: its data goes, and a marker stays, which `list` and `watch` show.
+        """Deletes an object: purges its data and leaves a marker, which `list` and `watch` include.
 
         Args:
-            name: The object; of a link, the link alone goes.
+            name: The object. For a link only the link is deleted.
 
         Raises:
-            ObjectNotFoundError: There is no such object, or it was deleted.
-            BucketNotFoundError: The bucket is gone.
-            APIError: The server refuses it: the bucket is sealed.
+            ObjectNotFoundError: The object does not exist, or was deleted.
+            BucketNotFoundError: The bucket does not exist.
+            APIError: The bucket is sealed.
         """
 
         def deleted(found: Stored | None) -> models.ObjectInfo:

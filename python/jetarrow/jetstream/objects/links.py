@@ -1,4 +1,4 @@
-"""Links: names that stand for an object, or a bucket."""
+"""Links to objects and buckets."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Links(Info):
     """The verbs `add_link` and `add_bucket_link`."""
 
     async def add_link(self, name: str, target: models.ObjectInfo | str) -> models.ObjectInfo:
-        """Makes a name that stands for an object: `get(name)` gives that one, as it is then.
+        """Creates a link to an object: `get(name)` returns the target as it is at that time.
 
         Args:
-            name: The link; an older link of that name is replaced.
-            target: The object: its information, also of another bucket, or its name in this one.
+            name: The link; replaces an existing link of this name.
+            target: The object: its metadata, which may be of another bucket, or its name in this bucket.
 
         Returns:
-            What is stored about the link.
+            The metadata of the link.
 
         Raises:
-            ObjectNotFoundError: There is no such object.
-            ObjectDeletedError: It was deleted.
-            LinkToLinkError: It is a link itself.
+            ObjectNotFoundError: The target does not exist.
+            ObjectDeletedError: The target was deleted.
+            LinkToLinkError: The target is a link.
             ObjectAlreadyExists: An object has the link's name.
-            BucketNotFoundError: One of the buckets is gone.
+            BucketNotFoundError: One of the buckets does not exist.
             InvalidObjectNameError: A name is empty.
         """
         if isinstance(target, str):
@@ -40,27 +40,33 @@ class Links(Info):
         elif target.bucket:
             bucket, of = target.bucket, target.name
         else:
-            raise BadObjectMetaError("the object to link to has no bucket")
-        # As it is now: what the caller holds may be old.
+            raise BadObjectMetaError(
+                f"could not create link {name!r}: the metadata of object {target.name!r} has no bucket; set `bucket`"
+            )
+        # Read again, because the metadata of the caller may be outdated.
         info = await self._other(bucket).get_info(of, show_deleted=True)
         if info.deleted:
-            raise ObjectDeletedError(message=f"object {of!r} of bucket {bucket!r} was deleted: nothing to link to")
+            raise ObjectDeletedError(
+                message=f"could not create link {name!r}: object {of!r} of bucket {bucket!r} was deleted"
+            )
         if info.is_link():
-            raise LinkToLinkError(f"object {of!r} of bucket {bucket!r} is a link: link to what it leads to")
+            raise LinkToLinkError(
+                f"could not create link {name!r}: {of!r} of bucket {bucket!r} is a link; link to its target"
+            )
         return await self._link(name, models.ObjectLink(bucket, of))
 
     async def add_bucket_link(self, name: str, bucket: Bucket | str) -> models.ObjectInfo:
-        """Makes a name that stands for a whole bucket; `get(name)` then raises `LinkIsABucketError`.
+        """Creates a link to a bucket; `get(name)` then raises `LinkIsABucketError`.
 
         Args:
-            name: The link; an older link of that name is replaced.
+            name: The link; replaces an existing link of this name.
             bucket: The bucket, or its name.
 
         Returns:
-            What is stored about the link.
+            The metadata of the link.
 
         Raises:
-            BucketNotFoundError: There is no such bucket.
+            BucketNotFoundError: The bucket does not exist.
             ObjectAlreadyExists: An object has the link's name.
             InvalidObjectNameError: The name is empty.
         """
@@ -84,7 +90,9 @@ class Links(Info):
 
         def made(found: Stored | None) -> models.ObjectInfo:
             if found is not None and not found.info.deleted and not found.info.is_link():
-                raise ObjectAlreadyExists(f"bucket {self._name!r} has an object {name!r} already")
+                raise ObjectAlreadyExists(
+                    f"could not create link {name!r} in bucket {self._name!r}: an object has this name"
+                )
             return link
 
         await self._commit(name, await self._find_any(name), made, self._find_any)

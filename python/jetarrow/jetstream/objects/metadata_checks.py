@@ -21,15 +21,15 @@ _MAX_NUMBER = 2**63 - 1
 
 
 def is_nuid(nuid: object) -> bool:
-    """Whether it can be one token of a chunk subject."""
+    """Return whether a nuid can be one token of a chunk subject."""
     return isinstance(nuid, str) and _NUID.fullmatch(nuid) is not None
 
 
 def checked_nuid(nuid: str, bucket: str) -> str:
-    """The nuid.
+    """Return the nuid if it is valid.
 
     Raises:
-        BadObjectMetaError: It is not one token of letters, digits, `-` and `_`.
+        BadObjectMetaError: The nuid is not one token of letters, digits, `-` and `_`.
     """
     if not is_nuid(nuid):
         raise BadObjectMetaError(
@@ -40,10 +40,10 @@ def checked_nuid(nuid: str, bucket: str) -> str:
 
 
 def checked_info(info: models.ObjectInfo, bucket: str, subject: str) -> models.ObjectInfo:
-    """The metadata, with the bucket that it was read from.
+    """Return the metadata, with the bucket that it was read from.
 
     Raises:
-        BadObjectMetaError: A field is not of its type, is not valid, or the name is not that of the subject.
+        BadObjectMetaError: A field has a wrong type or value, or the name is not that of the subject.
     """
     for name, is_valid, wanted in _RULES:
         value = getattr(info, name)
@@ -58,13 +58,13 @@ def checked_info(info: models.ObjectInfo, bucket: str, subject: str) -> models.O
             f"could not use object metadata of bucket {bucket!r}: {subject!r} is not the subject of name"
             f" {info.name!r}; put the object again"
         )
-    # A stream that was restored or sourced under another name still has the name of its first bucket in there.
+    # A stream that was restored or sourced under another name keeps the name of its first bucket in the metadata.
     return info if info.bucket == bucket else info.evolve(bucket=bucket)
 
 
 def _is_subject_of(bucket: str, name: str, subject: str) -> bool:
     try:
-        # Some encoders write no `=` at the end.
+        # Some clients omit the base64 padding.
         return meta_subject(bucket, name).rstrip("=") == subject.rstrip("=")
     except InvalidObjectNameError:
         return False
@@ -118,7 +118,7 @@ def _is_options(value: object) -> bool:
 _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("name", lambda value: _is_text(value) and bool(value), "a text"),
     ("bucket", _is_text, "a text"),
-    # Other clients read metadata without a nuid as damaged too, but only when they read its data.
+    # Clients reject metadata without a nuid when they read the data, not before.
     ("nuid", lambda value: value == "" or is_nuid(value), "letters, digits, - and _ only"),
     ("size", _is_number, "a number of bytes"),
     ("chunks", _is_number, "a number of chunks"),

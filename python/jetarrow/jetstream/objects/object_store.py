@@ -1,4 +1,4 @@
-"""A bucket of objects."""
+"""The object store."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from jetarrow.jetstream.objects.watch import ObjectWatcher
 class ObjectStore(Rename, Links, Clean):
     """A bucket of objects. Made by `js.object_store(bucket)` or `js.create_object_store(bucket)`.
 
-    An object is a name, bytes of any number, and what is said about them. A handle costs nothing to hold, and tasks
-    may share it.
+    An object has a name, data of any size and metadata. A handle holds no resources, and tasks may share it.
     """
 
     ObjectResult: ClassVar = status.ObjectResult
@@ -27,10 +26,10 @@ class ObjectStore(Rename, Links, Clean):
         return f"<ObjectStore: bucket {self._name!r}>"
 
     async def status(self) -> status.ObjectStoreStatus:
-        """State and configuration of the bucket.
+        """Returns state and configuration of the bucket.
 
         Raises:
-            BucketNotFoundError: The bucket is gone.
+            BucketNotFoundError: The bucket was deleted.
         """
         try:
             return status.ObjectStoreStatus(await self._js.stream_info(self._stream), self._name)
@@ -38,9 +37,9 @@ class ObjectStore(Rename, Links, Clean):
             raise self._bucket_not_found(error) from None
 
     async def seal(self) -> None:
-        """Closes the bucket for good: nothing can be put or deleted any more, by anybody.
+        """Seals the bucket permanently: no client can put or delete objects afterwards.
 
         Raises:
-            BucketNotFoundError: The bucket is gone.
+            BucketNotFoundError: The bucket was deleted.
         """
         await self._js.update_stream((await self.status()).stream_info.config.evolve(sealed=True))

@@ -1,4 +1,4 @@
-"""The verbs of a context that open, make and list buckets."""
+"""The verbs of a context that open, create and list object stores."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class ObjectStores(StoreContext):
     """The verbs on object stores."""
 
     async def object_store(self, bucket: str) -> ObjectStore:
-        """A bucket of objects that is there.
+        """Opens an existing object store.
 
         Args:
             bucket: Its name.
 
         Raises:
-            BucketNotFoundError: There is no such bucket.
-            InvalidBucketNameError: The name has other characters than letters, digits, `-` and `_`.
+            BucketNotFoundError: The bucket does not exist.
+            InvalidBucketNameError: The name has characters other than letters, digits, `-` and `_`.
         """
         from jetarrow.jetstream.objects.object_store import ObjectStore
 
@@ -52,16 +52,16 @@ class ObjectStores(StoreContext):
         config: models.ObjectStoreConfig | None = None,
         **params: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
-        """Creates a bucket of objects; does nothing where it is there with the same configuration.
+        """Creates an object store; opens it if it exists with the same configuration.
 
         Args:
-            bucket: Its name; None takes the one in `config`.
+            bucket: Its name; None uses the name in `config`.
             config: The configuration.
-            **params: Fields of `ObjectStoreConfig`, by name; they win over `config`.
+            **params: Fields of `ObjectStoreConfig`, by name; they override those of `config`.
 
         Raises:
-            InvalidBucketNameError: No name, or one with other characters than letters, digits, `-` and `_`.
-            BadRequestError: The server refuses the configuration, or the bucket is there with another one.
+            InvalidBucketNameError: There is no name, or it has characters other than letters, digits, `-` and `_`.
+            BadRequestError: The server rejects the configuration, or the bucket exists with another one.
         """
         from jetarrow.jetstream.objects.object_store import ObjectStore
 
@@ -90,7 +90,7 @@ class ObjectStores(StoreContext):
         return ObjectStore(name, stream, self)
 
     async def delete_object_store(self, bucket: str) -> bool:
-        """Deletes a bucket with all its objects.
+        """Deletes an object store with all of its objects.
 
         Args:
             bucket: Its name.
@@ -99,8 +99,8 @@ class ObjectStores(StoreContext):
             True.
 
         Raises:
-            BucketNotFoundError: There is no such bucket.
-            InvalidBucketNameError: The name has other characters than letters, digits, `-` and `_`.
+            BucketNotFoundError: The bucket does not exist.
+            InvalidBucketNameError: The name has characters other than letters, digits, `-` and `_`.
         """
         try:
             return await self.delete_stream(bucket_stream(bucket))
@@ -108,14 +108,14 @@ class ObjectStores(StoreContext):
             raise bucket_not_found(bucket, error) from None
 
     async def object_store_names(self) -> AsyncIterator[str]:
-        """The names of all object stores, sorted: `async for name in js.object_store_names()`."""
+        """Yields the names of all object stores, sorted: `async for name in js.object_store_names()`."""
         async for stream in self.stream_names(ANY_BUCKET):
             bucket = stream.removeprefix(STREAM_PREFIX)
             if bucket != stream and VALID_BUCKET_RE.fullmatch(bucket):
                 yield bucket
 
     async def object_stores(self) -> AsyncIterator[ObjectStoreStatus]:
-        """State and configuration of all object stores, in the order of their names."""
+        """Yields state and configuration of all object stores, in the order of their names."""
         from jetarrow.jetstream.objects.status import ObjectStoreStatus
 
         async for info in self.streams(ANY_BUCKET):

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 class ObjectStoreOptions(TypedDict, total=False):
-    """The fields of `ObjectStoreConfig` but its name, as keywords; they win over the configuration beside them."""
+    """The fields of `ObjectStoreConfig` except its name, as keywords; they override those of `config`."""
 
     description: str | None
-    """A text for people; default none."""
+    """Description; default none."""
     ttl: float | timedelta | None
-    """Seconds that an object lives; default for ever."""
+    """Maximum age of an object in seconds; default unlimited."""
     max_bytes: int | None
-    """Most bytes of the whole; default no limit."""
+    """Maximum size of the bucket in bytes; default unlimited."""
     storage: StorageType | str | None
-    """Where it is kept; default in files."""
+    """Storage of the stream; default files."""
     replicas: int
-    """How many servers keep it; default 1."""
+    """Number of replicas; default 1."""
     placement: Placement | None
-    """Which servers may keep it; default any."""
+    """Placement of the replicas; default any server."""
     compression: bool | None
-    """Whether the server compresses what it keeps in files; default no."""
+    """Whether the server compresses its files; default False."""
     metadata: dict[str, str] | None
-    """Texts by name, for your own use; default none."""
+    """Application-defined texts by name; default none."""

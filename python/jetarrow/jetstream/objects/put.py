@@ -1,4 +1,4 @@
-"""Putting objects."""
+"""Storing of objects."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, checked_met
 from jetarrow.jetstream.objects.worker_thread import WorkerThread
 from jetarrow.jetstream.progress import Progress, ThrottledProgress
 
-# Seconds that whoever gives a put up waits for what it has sent to be removed; on a loop that goes on afterwards.
+# Seconds that a cancelled put waits for the removal of its chunks; on an event loop the removal continues afterwards.
 CANCEL_TIMEOUT = 0.25
 _cleanups: set[asyncio.Task[bool]] = set()
 
 
 @dataclass
 class Attempt:
-    """A put, and how far it has come."""
+    """Progress of one put."""
 
     upload: ChunkUpload
     info: models.ObjectInfo
-    # What has the name, as far as is known.
+    # The object that has the name, as last read.
     former: Stored | None
-    # The object's message may be there.
+    # Whether the metadata message may have been stored.
     committing: bool = False
 
     def commit(self, found: Stored | None) -> models.ObjectInfo:
-        """What is written in the place of `found`."""
+        """Return the metadata that replaces `found`."""
         self.former, self.committing = found, True
         return self.info
 
@@ -50,36 +50,36 @@ class Put(Bucket):
         *,
         progress: Progress | bool | None = None,
     ) -> models.ObjectInfo:
-        """Stores an object, in the place of what had its name.
+        """Stores an object and replaces an object of the same name.
 
-        Who reads has the old object until the new one is whole. A put that fails, or is cancelled, takes back what it
-        has sent, and the old object stays. Memory stays at some megabytes whatever the size; over a long link at 32 MiB
-        more.
+        Readers see the old object until the new one is complete. A put that fails or is cancelled removes its chunks
+        and keeps the old object. Memory is bounded by some megabytes, plus at most 32 MiB in flight.
 
         Args:
-            name: The object's name, any text. Empty takes the one in `meta`.
-            data: Bytes-like; str, which is stored as UTF-8; a binary file or what reads like one, which is read to its
-                end in another thread; or an iterable (on an event loop also an asynchronous one) of bytes or str.
-            meta: Description, headers and metadata, and the size of a chunk in its `options`; default 128 KiB.
-            progress: Called with (bytes sent, bytes in all or None) at most ten times a second; True shows a bar on
-                stderr where that is a terminal.
+            name: The object's name, any text. If empty, the name in `meta` is used.
+            data: Bytes-like; str, which is stored as UTF-8; a binary file or an object with the same `read`, which is
+                read to its end in another thread; or an iterable of bytes or str, which may be asynchronous on an event
+                loop.
+            meta: Description, headers and metadata, and in its `options` the size of a chunk; default 128 KiB.
+            progress: Called with (bytes sent, total bytes or None) at most ten times per second; True shows a progress
+                bar if stderr is a terminal.
 
         Returns:
-            What is stored about it.
+            The metadata of the object.
 
         Raises:
-            InvalidObjectNameError: No name.
+            InvalidObjectNameError: There is no name.
             BadObjectMetaError: `meta` has a link: use `add_link`.
-            BucketNotFoundError: The bucket is gone.
-            APIError: The bucket refuses it: it is full, or sealed.
-            MaxPayloadError: A chunk is larger than the server takes.
-            PublishUnconfirmedError: The connection was lost meanwhile.
-            TypeError: The data is of a wrong type.
+            BucketNotFoundError: The bucket does not exist.
+            APIError: The bucket is full or sealed.
+            MaxPayloadError: A chunk is larger than the server's maximum payload.
+            PublishUnconfirmedError: The connection was lost before all chunks were acknowledged.
+            TypeError: The data has a wrong type.
         """
         meta = replace(checked_meta(meta)) if meta is not None else models.ObjectMeta()
         options = meta.options or models.ObjectMetaOptions()
         if options.link is not None:
-            raise BadObjectMetaError("an object with data is no link: use add_link")
+            raise BadObjectMetaError(f"could not put object {name!r}: `meta` has a link; use add_link")
         chunk_size = options.max_chunk_size or OBJ_DEFAULT_CHUNK_SIZE
         if chunk_size < 0:
             raise ValueError(f"max_chunk_size must be 1 or more, not {chunk_size}")
@@ -126,22 +126,22 @@ class Put(Bucket):
 
         Args:
             name: The object's name.
-            path: The file; None is the one at `name`.
+            path: The file. Default: the one at `name`.
             meta: As `put`.
             progress: As `put`.
 
         Returns:
-            What is stored about it.
+            The metadata of the object.
 
         Raises:
             OSError: The file cannot be read.
-            APIError: As `put`, and so are the others.
+            APIError: As `put`, like the other errors of `put`.
         """
         with open(name if path is None else path, "rb", buffering=0) as file:  # noqa: ASYNC230  # read elsewhere
             return await self.put(name, file, meta, progress=progress)
 
     async def _send(self, data: Data, chunker: Chunker, upload: ChunkUpload, progress: Progress | bool | None) -> None:
-        """Publishes the chunks, in order."""
+        """Publish the chunks in order."""
         reported, begun = ThrottledProgress(progress, "putting", size_of(data)), False
         with WorkerThread(self._js._api.session) as worker:
             async with upload, aclosing(chunk_groups(data, chunker, worker)) as cut:
@@ -153,9 +153,9 @@ class Put(Bucket):
                     reported.add(sum(map(len, chunks)))
 
     async def _roll_back(self, attempt: Attempt, error: BaseException) -> bool:
-        """Removes what a put that failed has stored; True where the object is there after all.
+        """Remove the chunks of a failed put; return True if the object was stored after all.
 
-        Who cancels, or presses Ctrl-C, does not wait for a server that is away.
+        A cancelled put does not wait for an unavailable server.
         """
         if isinstance(error, Exception):
             return await self._remove_chunks(attempt, error)
@@ -171,11 +171,11 @@ class Put(Bucket):
         return False
 
     async def _remove_chunks(self, attempt: Attempt, error: BaseException) -> bool:
-        """As `_roll_back`. The object is there where the answer was lost, and not what was written."""
+        """Remove the chunks as `_roll_back`. The object is stored if only the response to the commit was lost."""
         last, nuid = new_nuid(), attempt.info.nuid
         try:
-            # Nothing comes in behind the purge: no chunk waits for its turn any more, and the message is answered
-            # after all that was sent before, whatever the answer.
+            # No chunk may be stored after the purge: none is queued any more, and the server answers this publish after
+            # all messages sent before it.
             await attempt.upload.wait_for_acks()
             with suppress(APIError):
                 await self._js.publish(chunk_subject(self._name, last), stream=self._stream)
@@ -186,8 +186,8 @@ class Put(Bucket):
                     await self._purge_former(attempt.former)
                     return True
             await self._purge(nuid)
-        except Exception as trouble:
-            error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
+        except Exception as failure:
+            error.add_note(self._leftover_note(failure))
         return False
 
     async def _remove_chunks_quickly(self, attempt: Attempt, error: BaseException) -> None:
@@ -199,11 +199,14 @@ class Put(Bucket):
                 body = {"filter": chunk_subject(self._name, nuid)}
                 await api.request(f"STREAM.PURGE.{self._stream}", body, timeout=CANCEL_TIMEOUT / 4)
             if not answered:
-                raise TimeoutError("some were still on their way")
-        except Exception as trouble:
-            error.add_note(f"chunks of it may still be in bucket {self._name!r}: {trouble}")
+                raise TimeoutError("some chunks were still in flight")
+        except Exception as failure:
+            error.add_note(self._leftover_note(failure))
+
+    def _leftover_note(self, failure: Exception) -> str:
+        return f"chunks of it may still be in bucket {self._name!r}: {failure}; clean() removes them"
 
     async def _purge_former(self, former: Stored | None) -> None:
-        # Metadata without a nuid has no chunks that could be named.
+        # Without a nuid the chunks cannot be identified.
         if former is not None and not former.info.deleted and former.info.nuid:
             await self._purge(former.info.nuid)

@@ -1,13 +1,14 @@
-"""Changing metadata, and renaming.
+"""Changes of metadata, and renaming.
 
-A nuid belongs to one name, from the put that made it until its chunks are purged. A rename therefore copies the data to
-chunks with a nuid of its own, writes the metadata of the new name (only if that name is still free), removes the
-metadata of the old name (only if it is still the message that was read), and then purges the old chunks. A client that
-replaces or deletes a name purges the chunks of that name alone. No other name refers to them, so it need not look for
-one, and an interrupted rename leaves two complete objects. The alternative is that two names share chunks while a
-rename is under way. It needs either a search through all metadata before every purge, or a note in the metadata that
-other clients neither write nor respect. The price of the copy is that the data passes through the client, and that the
-bucket needs room for it. Every other client reads the result as any object.
+A nuid belongs to one name, from the put that created it until its chunks are purged. A rename therefore copies the data
+to chunks with a new nuid, writes the metadata of the new name (only if that name is still free), removes the metadata
+of the old name (only if it is still the message that was read), and then purges the old chunks. A client that replaces
+or deletes a name purges the chunks of that name alone. No other name refers to them, so it need not search for one, and
+an interrupted rename leaves two complete objects.
+
+In the alternative design two names share chunks during a rename. It needs either a search through all metadata before
+every purge, or a field in the metadata that other clients neither write nor respect. The cost of the copy is that the
+data passes through the client, and that the bucket needs space for it. Other clients read the result like any object.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ class Rename(Get, Put):
     async def update_meta(self, name: str, meta: models.ObjectMeta) -> None:
         """Changes an object's description, headers and metadata, and its name.
 
-        With the same name, or none, the data stays as it is. Another name copies the data through this client, and then
-        removes the old name. A put of the old name by another client meanwhile stays. When a rename is interrupted,
-        both names may be left, each with data of its own.
+        With the same name, or none, the data is unchanged. With another name the data is copied through this client.
+        The old name is then removed, unless another client has put it in the meantime. An interrupted rename may leave
+        both names, each with its own data.
 
         Args:
             name: The object.
             meta: The new description, headers and metadata, and the new name, if any. Its `options` are ignored.
 
         Raises:
-            ObjectDeletedError: There is no such object, or it was deleted.
+            ObjectDeletedError: The object does not exist, or was deleted.
             ObjectAlreadyExists: Another object has the new name.
-            DigestMismatchError: The data of an object that is renamed is damaged.
-            BucketNotFoundError: The bucket is gone.
-            APIError: The bucket refuses it: it is sealed, or has no room for the copy.
+            DigestMismatchError: The data of a renamed object is damaged.
+            BucketNotFoundError: The bucket does not exist.
+            APIError: The bucket is sealed, or has no space for the copy.
         """
         new_name = checked_meta(meta).name or name
         if new_name == name:
@@ -64,12 +65,12 @@ class Rename(Get, Put):
     def _checked_live(self, name: str, found: Stored | None) -> Stored:
         if found is None or found.info.deleted:
             raise ObjectDeletedError(
-                message=f"could not change object {name!r} of bucket {self._name!r}: there is none"
+                message=f"could not change object {name!r} of bucket {self._name!r}: it does not exist"
             )
         return found
 
     def _changed_info(self, name: str, found: Stored | None, meta: models.ObjectMeta) -> models.ObjectInfo:
-        """The metadata of `found`, with the parts that a caller chooses."""
+        """Return the metadata of `found` with the changed fields."""
         return self._checked_live(name, found).info.evolve(
             description=meta.description, headers=meta.headers, metadata=meta.metadata, mtime=now()
         )
@@ -94,7 +95,7 @@ class Rename(Get, Put):
                         raise
                     latest = self._checked_live(name, await self._find(name))
                     if latest.info.nuid == old.info.nuid:
-                        # Damaged, and not replaced while it was read.
+                        # Damaged, and not replaced during the read.
                         raise
                     old = latest
                     continue
@@ -110,10 +111,10 @@ class Rename(Get, Put):
         return found
 
     async def _copy(self, old: models.ObjectInfo, new: models.ObjectInfo, upload: ChunkUpload) -> models.ObjectInfo:
-        """Copies the chunks of `old`; the metadata `new` with their number.
+        """Copy the chunks of `old` and return the metadata `new` with their number.
 
         Raises:
-            DigestMismatchError: The data is not that of `old`.
+            DigestMismatchError: The data does not match the metadata `old`.
         """
         if not old.size:
             return new
@@ -128,17 +129,17 @@ class Rename(Get, Put):
         return replace(new, chunks=chunker.chunks)
 
     async def _remove_old(self, name: str, old: Stored, new: models.ObjectInfo) -> None:
-        """Removes what was copied, and nothing that another client wrote meanwhile."""
+        """Remove the old name and its chunks, unless another client has replaced it."""
         while not await self._is_removed(name, old):
             latest = await self._find(name)
             if latest is None or latest.info.deleted:
-                # Deleted data does not return under another name.
+                # Deleted data must not reappear under another name.
                 await self._undo(new)
                 raise ObjectDeletedError(
-                    message=f"could not rename object {name!r} of bucket {self._name!r}: it was deleted meanwhile"
+                    message=f"could not rename object {name!r} of bucket {self._name!r}: it was deleted in the meantime"
                 )
             if latest.info.nuid != old.info.nuid:
-                # A put after the rename: it stays, and has purged the old chunks.
+                # A put after the rename is kept; it has purged the old chunks.
                 return
             # Another client changed the metadata alone.
             old = latest
@@ -149,7 +150,7 @@ class Rename(Get, Put):
         try:
             return await self._remove_meta(name, old.seq)
         except Error as error:
-            # Its answer may be lost. Once the name is gone, nothing refers to the old chunks.
+            # The response may be lost. If the name was removed, no metadata refers to the old chunks.
             try:
                 if await self._find(name) is None:
                     return True
@@ -159,7 +160,7 @@ class Rename(Get, Put):
             raise
 
     async def _undo(self, new: models.ObjectInfo) -> None:
-        """Removes the new name, if it is still the copy."""
+        """Remove the new name if it is still the copy."""
         stored = await self._find_any(new.name)
         if stored is not None and stored.info.nuid == new.nuid and await self._remove_meta(new.name, stored.seq):
             await self._purge(new.nuid)

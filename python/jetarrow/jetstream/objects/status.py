@@ -1,4 +1,4 @@
-"""What a bucket is, and what a read of an object gives."""
+"""Result of a read, and state of a bucket."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class ObjectResult:
     """An object that was read. Public as `ObjectStore.ObjectResult`.
 
     Attributes:
-        info: What is said about it; of a link, about the object that it leads to.
-        data: Its bytes; `b""` where they were written elsewhere.
+        info: Metadata of the object; for a link, metadata of its target.
+        data: The data; `b""` if it was written to a file.
     """
 
     info: models.ObjectInfo
@@ -23,11 +23,11 @@ class ObjectResult:
 
 @dataclass(frozen=True)
 class OrphanedChunks:
-    """Chunks that no object refers to, as `ObjectStore.clean` finds them.
+    """Chunks that no object refers to, found by `ObjectStore.clean`.
 
     Attributes:
-        nuid: The id of the version that they are of: the last token of their subject.
-        name: The deleted object that had them; None if the put was never completed, or the object was replaced.
+        nuid: Id of their version: the last token of their subject.
+        name: The deleted object of these chunks; None if the put was not completed, or the object was replaced.
         chunks: Number of chunks.
         bytes: Payload bytes of the chunks.
         newest: When the server stored the newest one.
@@ -45,7 +45,7 @@ class ObjectStoreStatus:
     """State and configuration of a bucket. Public as `ObjectStore.ObjectStoreStatus`.
 
     Attributes:
-        stream_info: All that the server says about the bucket's stream.
+        stream_info: State and configuration of the bucket's stream.
         bucket: The bucket's name.
     """
 
@@ -54,40 +54,40 @@ class ObjectStoreStatus:
 
     @property
     def description(self) -> str | None:
-        """The text for people."""
+        """Description of the bucket."""
         return self.stream_info.config.description
 
     @property
     def ttl(self) -> float | None:
-        """Seconds that an object lives; 0 or None is for ever."""
+        """Maximum age of an object in seconds; 0 or None is unlimited."""
         return self.stream_info.config.max_age
 
     @property
     def storage_type(self) -> models.StorageType | None:
-        """Where it is kept."""
+        """Storage of the stream."""
         return self.stream_info.config.storage
 
     @property
     def replicas(self) -> int | None:
-        """How many servers keep it."""
+        """Number of replicas."""
         return self.stream_info.config.num_replicas
 
     @property
     def sealed(self) -> bool:
-        """Whether nothing can be changed any more."""
+        """Whether the bucket is sealed, so that it cannot be changed."""
         return bool(self.stream_info.config.sealed)
 
     @property
     def size(self) -> int:
-        """Bytes of the whole bucket, what is said about the objects counted."""
+        """Size of the bucket in bytes, including metadata."""
         return self.stream_info.state.bytes
 
     @property
     def compression(self) -> bool:
-        """Whether the server compresses what it stores."""
+        """Whether the server compresses the stream."""
         return self.stream_info.config.compression not in (None, models.StoreCompression.NONE)
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What was said about the bucket when it was created; what the server adds begins with `_nats.`."""
+        """Metadata of the bucket's configuration; keys set by the server begin with `_nats.`."""
         return dict(self.stream_info.config.metadata or {})

@@ -1,4 +1,4 @@
-"""The file that `get_file` writes."""
+"""Atomic replacement of the file that `get_file` writes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 from jetarrow.jetstream.objects.bucket import new_nuid
 
-# Mode of the temporary file: an object may be a secret, and the mode of its target may allow other users to read.
+# Mode of the temporary file: an object may be a secret, and the mode of its target may allow other users to read it.
 _PRIVATE = 0o600
-# Mode that `open` requests for a new file; the process's umask takes bits away.
+# Mode that `open` requests for a new file; the process's umask clears bits.
 _USUAL = 0o666
 
 
@@ -20,8 +20,8 @@ _USUAL = 0o666
 def replacing(path: str) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` when the block ends, and is removed when the block raises.
 
-    The temporary file is in the same folder, so that the replacement is atomic. It has a short name: `path` may be as
-    long as the file system allows. An existing file keeps its mode.
+    The temporary file is in the same folder, so that the replacement is atomic. Its name is short, because that of
+    `path` may have the maximum length. An existing file keeps its mode.
 
     Raises:
         OSError: A file cannot be written.
@@ -54,11 +54,11 @@ def _created(path: str, mode: int) -> int:
 
 
 def _mode_of(path: str, folder: str) -> int:
-    """The mode of an existing file, or that of a new one."""
+    """Return the mode of an existing file, or the mode of a new one."""
     with suppress(FileNotFoundError):
-        # Without the set-user-ID bits: the owner may be another one afterwards.
+        # Without the set-user-ID bits, because the owner of the replaced file may differ.
         return stat.S_IMODE(os.stat(path).st_mode) & 0o777
-    # A file is created to learn the umask: `os.umask` would change it for all threads.
+    # A probe file shows the umask: `os.umask` would change it for all threads.
     probe = _beside(folder)
     descriptor = _created(probe, _USUAL)
     try:

@@ -1,4 +1,4 @@
-"""Watching a bucket, and listing it."""
+"""Watching and listing of a bucket."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from jetarrow.jetstream.objects.bucket import Bucket, parse_info
 from jetarrow.jetstream.objects.names import OBJ_ALL_META_PRE_TEMPLATE
 from jetarrow.jetstream.push import PushSubscription
 
-# Seconds that the deletion of a watch's consumer may take; as that of a key-value watch.
+# Timeout in seconds of the deletion of a watch's consumer; as for a key-value watch.
 DELETE_WAIT = 0.25
 
 
 class ObjectWatcher:
-    """What happens to the objects of a bucket: first those that are there, then None, then every change.
+    """Watcher of a bucket: yields existing objects, then None, then every change.
 
-    Made by `store.watch()`. It goes on after reconnects and leader changes, without a gap and without repeating
-    anything. Iterate it, or await `updates()`; `stop()` ends it, and so does `async with`.
+    Created by `store.watch()`. It resumes after reconnects and leader changes without gaps or repetitions. Iterate it,
+    or await `updates()`; `stop()` or the end of its `async with` block stops it.
     """
 
     def __init__(self, sub: PushSubscription, bucket: str, initial: int | None, *, ignore_deletes: bool) -> None:
         self._sub = sub
         self._bucket = bucket
-        # How many messages there were at the beginning; None once None was handed out for them.
+        # Number of initial messages; None once the None after them was returned.
         self._initial = initial
         self._came = 0
         self._ignore_deletes = ignore_deletes
 
     async def updates(self, timeout: float | None = 5.0) -> models.ObjectInfo | None:
-        """The next change: what is said about the object now; None once, after what was there at the beginning.
+        """Returns the metadata of the next change; None once, after the existing objects.
 
         Args:
-            timeout: Seconds to wait; None waits as long as it takes.
+            timeout: Seconds to wait; None waits without limit.
 
         Raises:
-            TimeoutError: Nothing happened in time.
-            BadSubscriptionError: The watcher was stopped, or the bucket is gone, and there is no timeout to wait for.
+            TimeoutError: No change arrived in time.
+            BadSubscriptionError: The watcher was stopped or the bucket was deleted, and `timeout` is None.
             ConnectionClosedError: The connection is closed.
         """
         timeout = seconds("timeout", timeout)
@@ -62,19 +62,19 @@ class ObjectWatcher:
         metadata = msg.metadata
         self._came += 1
         if self._initial is not None and metadata.num_pending == 0:
-            # Something that was counted went before it was sent.
+            # An initial message was removed before it was delivered.
             self._initial = self._came
         try:
             return parse_info(msg.data, metadata.timestamp, self._bucket, msg.subject)
         except BadObjectMetaError as error:
-            # It is no object for anybody; the others are.
+            # Reported and skipped, so that the other objects are still delivered.
             self._sub._session.report_error(error)
             return None
 
     async def stop(self) -> None:
-        """Ends it, and deletes its consumer: whoever waits for the next change gets what had come, and then the end.
+        """Stops the watcher and deletes its consumer. A pending wait gets the received changes, and then the end.
 
-        A second time it does nothing. When the server is away it deletes the consumer itself, after some seconds.
+        Further calls have no effect. If the connection is down, the server deletes the consumer after some seconds.
         """
         await end(self._sub)
 
@@ -106,25 +106,25 @@ class Watch(Bucket):
         meta_only: bool = False,
         updates_only: bool = False,
     ) -> ObjectWatcher:
-        """Watches the bucket: what is said about each object, then None, then every change.
+        """Watches the bucket: yields the metadata of each object, then None, then every change.
 
         Args:
-            ignore_deletes: Leaves deleted objects out.
-            include_history: Also what was said before, where the bucket still has it: clients replace it.
-            meta_only: Taken for nats-py's sake: data never comes.
-            updates_only: Only what happens from now on; no None then.
+            ignore_deletes: Skip deleted objects.
+            include_history: Include earlier metadata that the bucket still has; clients usually replace it.
+            meta_only: No effect, for compatibility with nats-py: data is never delivered.
+            updates_only: Yield only later changes, without the None.
 
         Returns:
-            The watcher: iterate it, or await its `updates()`; `stop()` ends it, and so does `async with`.
+            The watcher: iterate it, or await its `updates()`; `stop()` or the end of its `async with` block stops it.
 
         Raises:
-            BucketNotFoundError: The bucket is gone.
+            BucketNotFoundError: The bucket does not exist.
         """
         everything = OBJ_ALL_META_PRE_TEMPLATE.format(bucket=self._name)
         config = models.ConsumerConfig(deliver_policy=models.DeliverPolicy.LAST_PER_SUBJECT)
         try:
             if updates_only:
-                # A sequence, not "new": that would begin anew, with a gap, whenever the consumer is made again.
+                # A sequence instead of "new", because "new" would leave a gap whenever the consumer is recreated.
                 last = (await self._js.stream_info(self._stream)).state.last_seq
                 config.deliver_policy, config.opt_start_seq = models.DeliverPolicy.BY_START_SEQUENCE, last + 1
             elif include_history:
@@ -138,14 +138,14 @@ class Watch(Bucket):
         return ObjectWatcher(sub, self._name, initial, ignore_deletes=ignore_deletes)
 
     async def list(self, ignore_deletes: bool = False) -> list[models.ObjectInfo]:
-        """What is said about each object of the bucket, in the order in which they were stored.
+        """Returns the metadata of each object of the bucket, in the order in which they were stored.
 
         Args:
-            ignore_deletes: Leaves deleted objects out.
+            ignore_deletes: Skip deleted objects.
 
         Raises:
-            NotFoundError: There are none.
-            BucketNotFoundError: The bucket is gone.
+            NotFoundError: The bucket has no objects.
+            BucketNotFoundError: The bucket does not exist.
         """
         session = self._js._api.session
         found = []
@@ -165,7 +165,7 @@ class Watch(Bucket):
 
 
 async def end(sub: PushSubscription) -> None:
-    """End a subscription and delete its consumer, if the server is there."""
+    """Stop a subscription and delete its consumer if the server is reachable."""
     if sub.is_closed:
         return
     with suppress(Error):
@@ -175,7 +175,7 @@ async def end(sub: PushSubscription) -> None:
 
 
 async def initial_messages(sub: PushSubscription) -> int:
-    """How many messages the subscription's consumer had to send when it was made."""
+    """Return the number of messages that the subscription's consumer had to deliver when it was created."""
     try:
         info = await sub.consumer_info()
     except BaseException:

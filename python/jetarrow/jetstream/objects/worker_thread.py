@@ -1,4 +1,4 @@
-"""A thread beside the connection, that reads, hashes and writes while chunks are on their way."""
+"""Worker thread that reads, hashes and writes files while messages are in flight."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _T = TypeVar("_T")
 
 
 class WorkerThread:
-    """One thread for the steps of one call, which it does in the order in which they are given."""
+    """One thread that runs the steps of one call in the order in which they were started."""
 
     def __init__(self, session: Session) -> None:
         self._blocks = session.is_blocking
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="jetarrow-objects")
 
     def start(self, step: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Gives the thread a step to do."""
+        """Enqueue a step for the thread."""
         return self._pool.submit(step, *args, **kwargs)
 
     async def done(self, started: Future[_T]) -> _T:
-        """Waits for a step, as the session does: on the loop, or blocking this thread."""
+        """Wait for a step, on the event loop or blocking, depending on the session."""
         return started.result() if self._blocks else await asyncio.wrap_future(started)
 
     def __enter__(self) -> WorkerThread:
@@ -35,5 +35,5 @@ class WorkerThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A step that waits for a file of the user's must not hold up whoever gave the call up.
+        # After an error or a cancellation, a step that blocks on a user's file is not awaited.
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
