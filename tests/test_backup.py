@@ -120,7 +120,7 @@ async def test_what_cannot_be_restored(kept: JetStreamContext, tmp_path: Path) -
     with pytest.raises(FileNotFoundError):
         await kept.restore_stream(tmp_path)
     await kept.backup_stream("KEPT", tmp_path)
-    with pytest.raises(ValueError, match="backup is that of stream 'KEPT'"):
+    with pytest.raises(ValueError, match="could not restore stream 'KEPT' as 'OTHER'"):
         await kept.restore_stream(tmp_path, name="OTHER")
     await kept.delete_stream("KEPT")
     data = tmp_path / "stream.tar.s2"
@@ -130,7 +130,7 @@ async def test_what_cannot_be_restored(kept: JetStreamContext, tmp_path: Path) -
         await kept.restore_stream(tmp_path)
     data.write_bytes(good)
     (tmp_path / "backup.json").write_text(json.dumps({"config": 5}))
-    with pytest.raises(ValueError, match="not that of a backup"):
+    with pytest.raises(ValueError, match="not the metadata of a backup"):
         await kept.restore_stream(tmp_path)
 
 

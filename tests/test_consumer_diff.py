@@ -52,7 +52,7 @@ async def test_all_differences_are_listed(js: JetStreamContext, durable: str) ->
         "ack_policy is 'explicit', not 'all'",
         "ack_wait is 60",
         "max_deliver is",
-        "update=True changes it",
+        "pass update=True to change it",
         f"consumer 'd' of stream {durable!r}",
     ):
         assert part in text

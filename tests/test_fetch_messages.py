@@ -8,9 +8,9 @@ import jetarrow
 import pytest
 from jetarrow.aio.client import Client
 from jetarrow.jetstream.messages import (
-    REQUEST_MESSAGES,
-    MAX_REQUEST_MESSAGES,
     MAX_LONG_LINK_MESSAGES,
+    MAX_REQUEST_MESSAGES,
+    REQUEST_MESSAGES,
     SLOW_SECONDS,
     RequestSize,
 )

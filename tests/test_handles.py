@@ -159,7 +159,7 @@ async def test_consumers_of_a_stream(js: JetStreamContext, stream: str) -> None:
     fresh = await handle.get_or_create_consumer("e", api.ConsumerConfig(durable_name="e"), max_deliver=9)
     assert fresh.cached_info is not None
     assert fresh.cached_info.config.max_deliver == 9
-    with pytest.raises(ValueError, match="'x', not 'y'"):
+    with pytest.raises(ValueError, match="could not create consumer 'y': the configuration has the name 'x'"):
         await handle.get_or_create_consumer("y", durable_name="x")
     with pytest.raises(NotFoundError) as gone:
         await js.stream(f"{stream}X").get_or_create_consumer("c")

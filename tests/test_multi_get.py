@@ -76,9 +76,9 @@ async def test_more_subjects_than_the_server_takes(js: JetStreamContext, direct:
 
 
 async def test_nobody_answers(js: JetStreamContext, stream: str) -> None:
-    with pytest.raises(NoRespondersError, match="there is no stream 'NONE'"):
+    with pytest.raises(NoRespondersError, match="stream 'NONE' does not exist"):
         await js.get_batch("NONE", 1)
-    with pytest.raises(NoRespondersError, match="there is no stream 'NONE'"):
+    with pytest.raises(NoRespondersError, match="stream 'NONE' does not exist"):
         await js.get_last_msgs_for("NONE", ">")
     with pytest.raises(ValueError, match="stream"):
         await js.get_batch("two.tokens", 1)

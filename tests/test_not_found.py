@@ -16,7 +16,7 @@ from jetarrow.server import NatsServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STREAM = "there is no stream 'FLIGTHS'; did you mean 'FLIGHTS'?"
+STREAM = "stream 'FLIGTHS' does not exist; did you mean 'FLIGHTS'?"
 CONSUMER = "stream 'FLIGHTS' has no consumer 'wroker'; did you mean 'worker'?"
 
 # What is asked for in vain, of a context and its stream's handle.
@@ -96,7 +96,7 @@ async def test_a_consumer(there: JetStreamContext, verb: str) -> None:
 async def test_a_bucket(there: JetStreamContext, verb: str) -> None:
     with pytest.raises(BucketNotFoundError) as caught:
         await BUCKETS[verb](there)
-    assert "there is no bucket 'FLIGTHS'; did you mean 'FLIGHTS'?" in str(caught.value)
+    assert "bucket 'FLIGTHS' does not exist; did you mean 'FLIGHTS'?" in str(caught.value)
 
 
 @pytest.mark.parametrize("verb", DIRECT)
@@ -107,14 +107,14 @@ async def test_a_direct_get(there: JetStreamContext, verb: str) -> None:
 
 
 async def test_a_direct_get_of_a_stream_that_does_not_allow_it(there: JetStreamContext) -> None:
-    with pytest.raises(NoRespondersError, match="stream 'FLIGHTS' has not allow_direct"):
+    with pytest.raises(NoRespondersError, match="set allow_direct=True for stream 'FLIGHTS'"):
         await there.get_msg("FLIGHTS", 1, direct=True)
 
 
 async def test_nothing_near(there: JetStreamContext) -> None:
-    with pytest.raises(NotFoundError, match="there is no stream 'xyz' "):
+    with pytest.raises(NotFoundError, match="stream 'xyz' does not exist "):
         await there.stream_info("xyz")
-    with pytest.raises(BucketNotFoundError, match="there is no bucket 'xyz' "):
+    with pytest.raises(BucketNotFoundError, match="bucket 'xyz' does not exist "):
         await there.key_value("xyz")
 
 
@@ -165,7 +165,7 @@ async def test_who_may_not_list_has_the_error_itself() -> None:
             told.append(error)
 
         async with await jetarrow.connect(server.url, user="a", password="b", error_cb=tell) as nc:
-            with pytest.raises(NotFoundError, match="there is no stream 'X' ") as caught:
+            with pytest.raises(NotFoundError, match="stream 'X' does not exist ") as caught:
                 await nc.jetstream().stream_info("X")
             assert caught.value.err_code == 10059
         assert all(isinstance(error, PermissionsViolationError) for error in told)

@@ -106,7 +106,7 @@ async def test_what_cannot_be_asked(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 1)
     consumer = await grouped(js, stream, "overflow")
     for options in ({"min_pending": 1}, {"min_ack_pending": 1}, {"priority": 1}):
-        with pytest.raises(ValueError, match="needs group"):
+        with pytest.raises(ValueError, match="is set without group"):
             await consumer.fetch(1, **options)
     with pytest.raises(ValueError, match="0 to 9"):
         await consumer.fetch(1, group="A", priority=10)

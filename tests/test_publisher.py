@@ -65,7 +65,7 @@ async def test_limit_of_the_context(own_server: NatsServer) -> None:
         await nc.jetstream().add_stream(name="S", subjects=["s.>"])
         js = nc.jetstream(publish_async_max_pending=3)
         strict = nc.jetstream(max_ack_inflight=3, backpressure_on_inflight=False)
-        with pytest.raises(TypeError, match="one number"):
+        with pytest.raises(TypeError, match="names of one option"):
             nc.jetstream(publish_async_max_pending=3, max_ack_inflight=3)
         own_server.pause()
         futures = [await js.publish_async("s.a", b"x") for _ in range(3)]
@@ -147,7 +147,7 @@ async def test_publisher_without_backpressure(own_server: NatsServer) -> None:
 
 
 async def test_unseen_failures_come_out_at_the_end(js: JetStreamContext, stream: str) -> None:
-    with pytest.raises(js_errors.BatchError, match="nobody awaited") as info:
+    with pytest.raises(js_errors.BatchError, match="futures were not awaited") as info:
         async with js.publisher() as publisher:
             await publisher.publish(b"x", subject="nobody.listens")
             await publisher.publish(b"x", subject=f"{stream}.a")

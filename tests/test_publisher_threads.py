@@ -26,7 +26,10 @@ def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
         publisher.flush()
         assert publisher.stats == (500, 0, 0, 0, 0)
     assert later[-1].result().seq == 2_500
-    with pytest.raises(js_errors.BatchError, match="nobody awaited"), sync_js.publisher("nobody.listens") as publisher:
+    with (
+        pytest.raises(js_errors.BatchError, match="futures were not awaited"),
+        sync_js.publisher("nobody.listens") as publisher,
+    ):
         publisher.publish(b"x")
 
 
@@ -75,7 +78,7 @@ def test_unseen_failures_come_out_at_the_end_of_a_thread(
 
     monkeypatch.setattr(AckFuture, "set_exception", fail_when_asked)
     monkeypatch.setattr(AckFuture, "exception", seen)
-    unseen = nullcontext() if looked else pytest.raises(js_errors.BatchError, match="nobody awaited")
+    unseen = nullcontext() if looked else pytest.raises(js_errors.BatchError, match="futures were not awaited")
     with jetarrow.sync.connect(nats_url) as nc:
         try:
             with unseen, nc.jetstream().publisher() as publisher:

@@ -1,4 +1,4 @@
-"""Dead letters of a stream that went back: no message is taken for the one that was given up."""
+"""Dead letters of a stream that was rolled back: no message is taken for the one that was given up."""
 
 from __future__ import annotations
 

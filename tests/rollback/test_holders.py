@@ -1,4 +1,4 @@
-"""Whatever else keeps a position notices a stream that went back: ordered consumers, watches, tables, objects."""
+"""Whatever else keeps a position notices a stream that was rolled back: ordered consumers, watches, tables, objects."""
 
 from __future__ import annotations
 

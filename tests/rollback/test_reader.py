@@ -1,4 +1,4 @@
-"""Reads notice a stream that went back."""
+"""Reads notice a stream that was rolled back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reading:
             try:
                 await self._take(reader)
             finally:
-                self.warned = any("went back" in str(warning.message) for warning in told)
+                self.warned = any("was rolled back" in str(warning.message) for warning in told)
 
     async def _take(self, reader: Any) -> None:
         try:
@@ -161,6 +161,6 @@ async def test_a_bounded_read_that_continues_ends_at_what_is_there(
             warnings.simplefilter("always")
             async for batch in reader:
                 seen += batch.seqs.to_pylist()
-    assert "went back" in str(told[0].message)
+    assert "was rolled back" in str(told[0].message)
     assert seen[-1] == COUNT + 10
     assert set(seen) >= set(range(1, COUNT + 11))

@@ -1,4 +1,4 @@
-"""Archives of a stream that went back: no row is left out in silence, and none is acknowledged that is not written."""
+"""Archives of a stream that was rolled back: no row is skipped silently, or acknowledged before it is written."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_sink_continues_in_a_new_epoch(
     folder = tmp_path / "archive"
     async with restored(own_server, tmp_path, since):
         await sink_of(js, kind, folder, rows=30).run()
-    with pytest.warns(UserWarning, match="went back"):
+    with pytest.warns(UserWarning, match="was rolled back"):
         result = await sink_of(js, kind, folder, on_rollback="continue").run()
     new = {"behind": 10, "past": 2 * COUNT, "nothing": 0}[since]
     # From the mark at 90 on; what the server made anew is there, each row once.
@@ -115,7 +115,7 @@ async def test_a_sink_archives_once_more(
     folder = tmp_path / "archive"
     async with restored(own_server, tmp_path, "behind"):
         await sink_of(js, kind, folder).run()
-    with pytest.warns(UserWarning, match="went back"):
+    with pytest.warns(UserWarning, match="was rolled back"):
         result = await sink_of(js, kind, folder, on_rollback="earliest").run()
     assert result.rows == COUNT + 10
     with warnings.catch_warnings():
@@ -192,7 +192,7 @@ async def test_rows_that_the_filter_leaves_out_are_part_of_the_position(
     await with_other_client(own_server, wanted)
     with pytest.raises(StreamRolledBackError):
         await sink_of(js, kind, folder, subjects=f"{STREAM}.a").run()
-    with pytest.warns(UserWarning, match="went back"):
+    with pytest.warns(UserWarning, match="was rolled back"):
         await sink_of(js, kind, folder, subjects=f"{STREAM}.a", on_rollback="continue").run()
     assert sum(word == "new" for _, word in rows(kind, folder)) == 200
 
@@ -218,7 +218,7 @@ async def test_an_archive_of_an_earlier_version_goes_on(
         as_before()
     with pytest.raises(StreamRolledBackError, match="ends at 110"):
         await js.to_parquet(STREAM, folder).run()
-    with pytest.warns(UserWarning, match="went back"):
+    with pytest.warns(UserWarning, match="was rolled back"):
         result = await js.to_parquet(STREAM, folder, on_rollback="continue").run()
     assert result.rows == COUNT + 10
 

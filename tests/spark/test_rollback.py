@@ -1,4 +1,4 @@
-"""Spark notices a stream that went back: a query between batches, a task since its plan, a commit before it."""
+"""Spark notices a stream that was rolled back: a query between batches, a task since its plan, a commit before it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_query_fails(query: Callable[..., Query], since: str, form: str, *, re
         asked.read_on()
 
 
-@pytest.mark.filterwarnings("ignore:jetstream. stream .* went back")
+@pytest.mark.filterwarnings("ignore:jetstream. stream .* was rolled back")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("since", SINCE)
 @pytest.mark.parametrize("chosen", ["continue", "earliest"])
@@ -158,13 +158,13 @@ def test_a_checkpoint_of_an_earlier_version(query: Callable[..., Query]) -> None
 
 @pytest.mark.parametrize("since", ["equal", "past"])
 def test_a_batch_that_was_planned_before(query: Callable[..., Query], since: str) -> None:
-    """A task that runs, or runs again, after the stream went back does not read the other history in silence."""
+    """A task that runs, or runs again, after the stream was rolled back does not read the other history in silence."""
     asked = query()
     asked.go_back(since)
     with pytest.raises(StreamRolledBackError, match="set onRollback"):
         asked.here.batch(asked.reader, *asked.offsets[-2:])
     asked.restart(onRollback="continue")
-    with pytest.warns(UserWarning, match="went back"):
+    with pytest.warns(UserWarning, match="was rolled back"):
         assert len(asked.here.batch(asked.reader, *asked.offsets[-2:])) == HALF
 
 
@@ -201,7 +201,7 @@ def test_a_batch_read(here: Here, streams: Streams, own_server: NatsServer, tmp_
         here.read(name, onRollback="continue")
 
 
-@pytest.mark.filterwarnings("ignore:jetstream. stream .* went back")
+@pytest.mark.filterwarnings("ignore:jetstream. stream .* was rolled back")
 @pytest.mark.parametrize("chosen", ["fail", "continue"])
 @pytest.mark.parametrize(
     ("mode", "retention"), [("purge", "workqueue"), ("consumer", "interest")], ids=["purge", "consumer"]
@@ -320,7 +320,7 @@ def test_through_spark(
         _past(streams, name)
         if chosen == "fail":
             wait_until(lambda: not query.isActive)
-            assert "went back" in str(query.exception())
+            assert "was rolled back" in str(query.exception())
             assert rows.count(b"new") == 0
         else:
             wait_until(lambda: rows.count(b"new") >= 3 * HALF)

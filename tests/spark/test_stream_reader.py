@@ -263,7 +263,7 @@ def test_a_stream_that_ends_before_what_was_read(here: Here, streams: Streams, m
     reader = here.stream(name, startingOffsets="earliest")
     end = run(reader)[-1]
     end["streams"][name]["next"] = 9
-    with pytest.raises(StreamRolledBackError, match=f"'{name}' went back: message 8 was seen, .* ends at 3 now"):
+    with pytest.raises(StreamRolledBackError, match=f"'{name}' was rolled back: message 8 was seen, .* ends at 3 now"):
         reader.latestOffset(end, ALL)
 
 

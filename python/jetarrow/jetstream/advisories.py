@@ -1,4 +1,4 @@
-"""Events that JetStream reports about itself."""
+"""Subscription to JetStream's advisories."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _EVENTS, _ADVISORIES, _METRICS = "$JS.EVENT.>", "$JS.EVENT.ADVISORY.>", "$JS.EVE
 
 
 class Advisories:
-    """JetStream's events as they happen: `async for event in js.advisories()`. Made by `js.advisories`.
+    """JetStream's advisories: `async for event in js.advisories()`. Created by `js.advisories`.
 
-    It listens from the first step on. `async with js.advisories() as events:` listens at once, and until the block is
-    left. The iteration ends when the connection is closed.
+    It subscribes at the first step of the iteration. `async with js.advisories() as events:` subscribes at once, until
+    the end of the block. The iteration ends when the connection is closed.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Advisories:
         return f"<{type(self).__name__} of {f'stream {self._stream}' if self._stream else 'every stream'}>"
 
     def _subject(self) -> str:
-        """No wider than needed: permissions may allow no more."""
+        """The narrowest subject for the kinds, because permissions may not allow a wider one."""
         if self._kinds is None:
             return _EVENTS
         if self._kinds == {AdvisoryKind.ACK}:
@@ -51,7 +51,7 @@ class Advisories:
             self._sub = Subscription(session, session.next_sid(), self._subject())
             try:
                 await self._sub._open()
-                # What anybody does from now on is seen.
+                # Events after this point are received.
                 await session.run(session.native.flush(DEFAULT_FLUSH_TIMEOUT))
             except BaseException:
                 await self.close()
@@ -59,7 +59,7 @@ class Advisories:
         return self._sub
 
     def _event(self, data: bytes) -> Advisory | None:
-        """What is wanted of what came. Anybody may publish on these subjects; what is no event is passed over."""
+        """Parses and filters an event; None for other payloads, because any client may publish on these subjects."""
         try:
             event = Advisory.from_response(json.loads(data))
         except (ValueError, AttributeError, TypeError):
@@ -82,7 +82,7 @@ class Advisories:
                     yield event
                 since += 1
                 if since >= MESSAGES_PER_TURN:
-                    # The loop has other work too.
+                    # Lets other tasks of the loop run.
                     since = 0
                     await self._session.sleep(0)
         finally:
@@ -95,7 +95,7 @@ class Advisories:
         return await anext(self._iterator)
 
     async def close(self) -> None:
-        """Stops listening. A second call does nothing."""
+        """Unsubscribes. A second call has no effect."""
         sub, self._sub = self._sub, None
         if sub is not None:
             with suppress(BadSubscriptionError, ConnectionClosedError, ConnectionDrainingError):

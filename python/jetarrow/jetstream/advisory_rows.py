@@ -1,4 +1,4 @@
-"""Rows of dead letters, made of the server's advisories."""
+"""Conversion of the server's advisories to rows of dead letters."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from jetarrow.jetstream.models.values import epoch_ns
 
 ADVISORY_SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER"
-"""First tokens of the subjects; the kind, the stream and the consumer follow."""
+"""First tokens of the subjects, before the kind, the stream and the consumer."""
 
 KINDS = {"MAX_DELIVERIES": "max_deliver", "MSG_TERMINATED": "terminated"}
-"""Token of an advisory's subject, and the kind in its row."""
+"""Kinds of rows by the token of an advisory's subject."""
 
 ADVISORY_SCHEMA = {"consumer": str, "stream_seq": int, "deliveries": int, "reason": str, "timestamp": str}
-"""Fields of an advisory that rows are made of."""
+"""Decoded fields of an advisory."""
 
-# The times of Arrow's timestamp[ns].
+# Range of Arrow's timestamp[ns].
 _MIN_TIME, _MAX_TIME = -(2**63), 2**63 - 1
 
 
@@ -23,16 +23,16 @@ def row_of(stream: str, subject: str, value: dict[str, Any] | None, error: str |
     """Checks one stored advisory and converts it.
 
     Args:
-        stream: The stream whose consumers gave up the message.
+        stream: The stream of the message.
         subject: The advisory's subject.
-        value: Its decoded payload; None if that is no JSON object.
-        error: What the decoder says about it; None if nothing.
+        value: Its decoded payload; None if it is not a JSON object.
+        error: The decoder's error; None if there is none.
 
     Returns:
         The columns of a row, without those of the message.
 
     Raises:
-        ValueError: It is not an advisory of a message that was given up; the text says what is wrong.
+        ValueError: It is not an advisory of a dead letter; the text has the defect.
     """
     if error is not None or value is None:
         raise ValueError(error or "the payload is null")
@@ -65,7 +65,7 @@ def _token(subject: str, number: int) -> str:
 def _time(text: str | None) -> int:
     if text is None:
         raise ValueError("timestamp is missing")
-    # Without an offset Python would take this machine's time zone.
+    # Without an offset, Python would use this machine's time zone.
     if not (text.endswith("Z") or text[-6:-5] in ("+", "-")):
         raise ValueError(f"timestamp {text!r} has no time zone")
     try:

@@ -1,4 +1,4 @@
-"""JetStream's API: JSON over request and reply, which all of management is made of."""
+"""JetStream's API: JSON over request and reply."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from jetarrow.jetstream.not_found import (
     not_found_error,
 )
 
-# The server's numbers of the errors that a verb handles itself.
+# Error codes of the server that verbs handle.
 STREAM_NAME_IN_USE = ErrorCode.STREAM_NAME_EXIST
 STREAM_NOT_FOUND = ErrorCode.STREAM_NOT_FOUND
 CONSUMER_NOT_FOUND = ErrorCode.CONSUMER_NOT_FOUND
 CONSUMER_EXISTS = ErrorCode.CONSUMER_ALREADY_EXISTS
-# Seconds that are taken to find what a misspelt name may have meant.
+# Most seconds of a request for names, from which a suggestion for a misspelt name is made.
 NAMES_WAIT = 1.0
 
 
 class HasSession(Protocol):
-    """A client of either face."""
+    """A client, async or sync."""
 
     @property
     def _session(self) -> Session: ...
@@ -46,7 +46,7 @@ def _encode(body: Mapping[str, Any]) -> bytes:
 
 
 def _unserializable_field(value: Any) -> str:
-    """The name of what has no JSON."""
+    """The dotted name of the field that JSON cannot represent."""
     parts = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for name, part in parts:
         try:
@@ -57,12 +57,12 @@ def _unserializable_field(value: Any) -> str:
 
 
 class JetStreamApi:
-    """Sends requests to JetStream, and turns what the server refuses into errors.
+    """Sends requests to JetStream, and raises the server's errors.
 
     Attributes:
-        session: The connection, and how to wait.
+        session: The connection.
         prefix: First tokens of the API's subjects.
-        timeout: Seconds an answer may take.
+        timeout: Seconds to wait for a response.
     """
 
     def __init__(self, session: Session, prefix: str, timeout: float | None) -> None:
@@ -72,7 +72,7 @@ class JetStreamApi:
         self.timeout = FOREVER if timeout is None else timeout
 
     async def request(self, verb: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Any:
-        """One request; the decoded answer, which has no error in it."""
+        """Sends a request, and returns the decoded response; raises the error in it."""
         payload = b"" if body is None else _encode(body)
         session = self.session
         call = session.native.request(f"{self.prefix}.{verb}", payload, timeout=timeout or self.timeout)
@@ -80,13 +80,17 @@ class JetStreamApi:
             text = await session.run(call)
         except NoRespondersError:
             raise ServiceUnavailableError(
-                message=f"{verb}: no one listens on {self.prefix}; is JetStream on, and the domain right?"
+                message=f"{verb} failed: the server answered 503 No Responders for {self.prefix}; enable JetStream, or"
+                " check the domain and the prefix"
             ) from None
         try:
             answer: Any = json.loads(text)
             failure = answer.get("error")
         except (ValueError, AttributeError):
-            raise APIError(message=f"{verb}: the answer is not a JSON object, so it is not a server's") from None
+            raise APIError(
+                message=f"{verb} failed: the response is not a JSON object; check whether another program answers"
+                f" on {self.prefix}"
+            ) from None
         if failure:
             error = APIError.build(failure, message=f"{verb} failed")
             raise (
@@ -97,12 +101,12 @@ class JetStreamApi:
     async def explain_not_found(
         self, error: NotFoundError, stream: str, consumer: str = "", *, near: bool = True
     ) -> NotFoundError:
-        """The server's error; where stream or consumer are not there, with the nearest that is.
+        """Adds the names and the nearest existing name to a "not found" error of a stream or consumer.
 
         Args:
-            error: What the server answered.
-            stream: What was asked for.
-            consumer: Likewise; empty where it was about the stream.
+            error: The server's error.
+            stream: The requested stream.
+            consumer: The requested consumer; empty if a stream was requested.
             near: Whether the server may be asked for names.
         """
         if error.err_code not in (STREAM_NOT_FOUND, CONSUMER_NOT_FOUND) or is_not_found_expected():
@@ -114,7 +118,7 @@ class JetStreamApi:
         return not_found_error(error, stream, consumer, nearest_name(consumer or stream, names))
 
     async def _names(self, verb: str) -> tuple[list[str], bool]:
-        """The first names of a list, and whether these are all; none where they cannot be had."""
+        """The first page of a list of names, and whether it is complete; an empty page if the request fails."""
         with expect_not_found(), suppress(Error):
             answer = await self.request(verb, timeout=min(self.timeout, NAMES_WAIT))
             names = answer.get("streams") or answer.get("consumers") or []
@@ -122,21 +126,21 @@ class JetStreamApi:
         return [], False
 
     async def pages(self, verb: str, key: str, body: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
-        """The entries of a list, page after page as they are needed."""
+        """The entries of a list; pages are requested when they are needed."""
         offset = 0
         while True:
             answer = await self.request(verb, {**(body or {}), "offset": offset})
             entries = answer.get(key) or []
             for entry in entries:
                 yield entry
-            # A cluster names those of which no server answered in time; they count.
+            # `missing` lists entries of a cluster for which no server answered in time. They count for the offset.
             page = len(entries) + len(answer.get("missing") or ())
             offset += page
             if not page or offset >= answer.get("total", 0):
                 return
 
     async def direct(self, verb: str, query: Mapping[str, Any] | None) -> Msg:
-        """One request whose answer is a message as it is, not JSON (ADR-31)."""
+        """Sends a request whose response is a message, not JSON (ADR-31)."""
         payload = b"" if query is None else json.dumps(query).encode()
         session = self.session
         call = session.native.request_msg(session, f"{self.prefix}.{verb}", payload, timeout=self.timeout)
@@ -146,10 +150,13 @@ class JetStreamApi:
             raise await self.no_direct_responders(verb) from None
 
     async def no_direct_responders(self, verb: str) -> NoRespondersError:
-        """The error of a direct get that nobody answers."""
+        """The error of a direct get that the server answered with 503 No Responders."""
         stream = verb.split(".")[2]
         names, all_of_them = await self._names("STREAM.NAMES")
         if stream in names:
-            return NoRespondersError(f"{verb}: nobody answers; stream {stream!r} has not allow_direct")
-        text = f"there is no stream {stream!r}" if all_of_them else "no such stream, or it has not allow_direct"
-        return NoRespondersError(f"{verb}: nobody answers; {text}{did_you_mean(nearest_name(stream, names))}")
+            return NoRespondersError(
+                f"{verb} failed: 503 No Responders; set allow_direct=True for stream {stream!r}, or get without direct"
+            )
+        text = f"stream {stream!r} does not exist"
+        text = text if all_of_them else f"{text}, or does not have allow_direct"
+        return NoRespondersError(f"{verb} failed: 503 No Responders; {text}{did_you_mean(nearest_name(stream, names))}")

@@ -1,4 +1,4 @@
-"""JetStream's base error and the errors that the server answers with. Public as `jetarrow.js.errors`."""
+"""JetStream's base error and the errors of server responses. Public as `jetarrow.js.errors`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any, ClassVar, NoReturn
 
 import jetarrow.core.errors as core
 
-# What to do about the server's more frequent refusals, by err_code.
+# Advice for frequent errors of the server, by err_code.
 _ADVICE = {
-    10014: "check the names of stream and consumer; an ephemeral consumer is gone after inactive_threshold",
-    10037: "it was deleted, has expired, or was never stored",
+    10014: "check the names of stream and consumer; an ephemeral consumer is removed after inactive_threshold",
+    10037: "it was deleted, has expired, or does not exist yet",
     10039: "enable JetStream for this account, or connect with another one",
     10058: "use update_stream to change it, or another name",
     10059: "check the name and the domain, or create it with add_stream",
-    10060: "the subject belongs to another stream than the one expected",
-    10065: "another stream takes these subjects already; list it with find_stream_name_by_subject",
-    10071: "another publisher was faster: read the last sequence again, then retry",
+    10060: "the subject is stored by another stream than the expected one",
+    10065: "another stream stores these subjects; find it with find_stream_name_by_subject",
+    10071: "another publisher stored a message first: read the last sequence again, then retry",
     10076: "start the server with JetStream: nats-server -js",
 }
 
 
 class Error(core.Error):
-    """The base of every JetStream error.
+    """Base of all JetStream errors.
 
     Args:
-        description: What happened, in words. Default: a text that fits the class.
+        description: The text. Default: a text of the class.
     """
 
     _default: ClassVar[str] = "the JetStream operation failed"
@@ -38,15 +38,15 @@ class Error(core.Error):
 
 
 class APIError(Error):
-    """The server answered a JetStream request with an error.
+    """Error response of the server to a JetStream request.
 
     Args:
-        code: The HTTP-like status, for example 404. Default: the one that the class stands for, else None.
-        description: The server's own words. Default: None.
-        err_code: The server's number for exactly this error, for example 10059. Default: None.
-        stream: The stream concerned, where the server names it. Default: None.
-        seq: The sequence concerned, where the server names it. Default: None.
-        message: What was attempted; the server's answer is added to it. Default: none.
+        code: The HTTP-like status, for example 404. Default: that of the class, or None.
+        description: The server's text. Default: None.
+        err_code: The server's number of the error, for example 10059. Default: None.
+        stream: The stream, if the server names it. Default: None.
+        seq: The sequence, if the server names it. Default: None.
+        message: The failed operation, to which the server's response is added. Default: none.
     """
 
     _code: ClassVar[int | None] = None
@@ -75,14 +75,14 @@ class APIError(Error):
 
     @classmethod
     def build(cls, err: Mapping[str, Any], *, message: str | None = None) -> APIError:
-        """Make the error that fits the `error` object of a server's answer.
+        """Create the error of the `error` object of a server's response.
 
         Args:
-            err: The object: `code`, `err_code` and `description`; anything else in it is ignored.
-            message: What was attempted. Default: none.
+            err: The object: `code`, `err_code` and `description`; other fields are ignored.
+            message: The failed operation. Default: none.
 
         Returns:
-            The error, of the subclass for the code (404 is NotFoundError, and so on), not raised.
+            The error, of the subclass for the code (NotFoundError for 404, and so on). It is not raised.
         """
         code = err.get("code")
         kind: type[APIError] = _BY_CODE.get(code, APIError)
@@ -93,7 +93,7 @@ class APIError(Error):
 
     @classmethod
     def from_error(cls, err: Mapping[str, Any]) -> NoReturn:
-        """Raise what `build` makes of the `error` object of a server's answer, as nats-py does.
+        """Raise the error that `build` creates from the `error` object of a server's response, as nats-py does.
 
         Args:
             err: The object: `code`, `err_code` and `description`.
@@ -105,7 +105,7 @@ class APIError(Error):
 
     @classmethod
     def from_msg(cls, msg: Any) -> NoReturn:
-        """Raise the error that a status message (headers `Status` and `Description`) stands for.
+        """Raise the error of a status message (headers `Status` and `Description`).
 
         Args:
             msg: The status message.
@@ -139,27 +139,27 @@ class APIError(Error):
 
 
 class ServiceUnavailableError(APIError):
-    """503: JetStream is not enabled, or has no leader at the moment."""
+    """503: JetStream is not enabled, or has no leader now."""
 
     _code = 503
 
 
 class ServerError(APIError):
-    """500: the server could not do it."""
+    """500: the server failed to execute the request."""
 
     _code = 500
 
 
 class NotFoundError(APIError):
-    """404: no such stream, consumer or message."""
+    """404: the stream, consumer or message does not exist."""
 
     _code = 404
-    # The nearest name that there is, where it was looked for.
+    # The nearest existing name, if it was looked up.
     _nearest: str | None = None
 
 
 class BadRequestError(APIError):
-    """400: the server does not accept the request as it is."""
+    """400: the server rejects the request."""
 
     _code = 400
 

@@ -1,4 +1,4 @@
-"""What Arrow data and schemas are, whatever library they come from (PyCapsule interface)."""
+"""Protocols of Arrow data and schemas of any library (PyCapsule interface)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from jetarrow.core.errors import UnsupportedError
 
 
 class ArrowArray(Protocol):
-    """What has one Arrow array or batch: pyarrow, arro3, nanoarrow, a `MessageBatch`."""
+    """An object with one Arrow array or batch: pyarrow, arro3, nanoarrow, a `MessageBatch`."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
 
 class ArrowStream(Protocol):
-    """What has Arrow data in pieces: chunked arrays, tables, readers; polars, duckdb, pandas."""
+    """An object with a stream of Arrow arrays: chunked arrays, tables, readers; polars, duckdb, pandas."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class ArrowSchema(Protocol):
-    """What has an Arrow schema, or a struct type."""
+    """An object with an Arrow schema or a struct type."""
 
     def __arrow_c_schema__(self) -> object: ...
 
@@ -29,13 +29,13 @@ ArrowProducer = ArrowArray | ArrowStream
 
 
 def needs_pyarrow(feature: str) -> Any:
-    """The module pyarrow, for what cannot do without.
+    """Imports pyarrow for a feature that needs it.
 
     Args:
-        feature: What needs it, for the error.
+        feature: The feature, for the error.
 
     Raises:
-        UnsupportedError: It is not installed; the text says how to get it.
+        UnsupportedError: It is not installed; the text has the command to install it.
     """
     try:
         import pyarrow

@@ -1,4 +1,4 @@
-"""Tables of pyarrow in a form that the native import can read: arrow-rs 59 fails on one form that Arrow allows."""
+"""Workaround for the import of pyarrow tables: arrow-rs 59 reads slices of nested structs wrongly."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 def without_nested_offsets(table: Any) -> Any:
-    """The table, copied batch by batch where it is pyarrow's and has such columns; anything else is as it is.
+    """Copies a table of pyarrow batch by batch if it has nested structs; returns other data unchanged.
 
-    What is copied: slices of structs in structs or in lists of one length, whose offset arrow-rs applies twice.
+    The copy has no offsets. arrow-rs applies the offset of a slice twice to structs in structs and in fixed-size
+    lists.
 
     Args:
         table: Arrow data of any library.
@@ -32,7 +33,7 @@ def without_nested_offsets(table: Any) -> Any:
 
 
 def _has_inner_structs(kind: pyarrow.DataType) -> bool:
-    """Whether there is a struct in what hands its offset down."""
+    """Whether a struct is nested in a type that applies its offset to its children."""
     from pyarrow.types import is_fixed_size_list, is_struct
 
     inner = [kind.field(number).type for number in range(kind.num_fields)]
@@ -41,7 +42,7 @@ def _has_inner_structs(kind: pyarrow.DataType) -> bool:
 
 
 def _copied(pa: Any, batch: Any) -> Any:
-    """The batch without offsets: what is written is just its rows."""
+    """A copy of the batch without offsets, through an IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

@@ -27,7 +27,7 @@ _M = TypeVar("_M", bound=AnyMessage)
 
 
 class Columns(Generic[_M]):
-    """What a batch is without its acknowledgements; the same in both faces."""
+    """A batch without acknowledgements; async and sync batches derive from it."""
 
     def __init__(self, session: Session, native: _jetarrow.Batch) -> None:
         self._session = session
@@ -40,7 +40,7 @@ class Columns(Generic[_M]):
         """One message.
 
         Raises:
-            IndexError: There is no such row.
+            IndexError: The row does not exist.
         """
         message: _M = self._native.message(self._session, index)
         return message
@@ -50,7 +50,7 @@ class Columns(Generic[_M]):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} belongs to its connection and cannot be pickled or copied:"
+            f"could not pickle or copy a {type(self).__name__}: it belongs to a connection;"
             " send batch.to_pyarrow() to the other process"
         )
 
@@ -87,7 +87,7 @@ class Columns(Generic[_M]):
         return self._native.__arrow_c_array__(requested_schema)
 
     def to_pyarrow(self) -> pyarrow.RecordBatch:
-        """As a `pyarrow.RecordBatch`, without a copy.
+        """Converts to a `pyarrow.RecordBatch`, without a copy.
 
         Raises:
             UnsupportedError: pyarrow is not installed.
@@ -96,50 +96,50 @@ class Columns(Generic[_M]):
         return batch
 
     def to_polars(self) -> polars.DataFrame:
-        """As a `polars.DataFrame`; `headers` becomes a Map, in an older polars a list of structs of key and value."""
+        """Converts to a `polars.DataFrame`; `headers` becomes a Map, in older polars a list of structs."""
         import polars
 
         return polars.DataFrame(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """As a `pandas.DataFrame` (needs pyarrow)."""
+        """Converts to a `pandas.DataFrame` (needs pyarrow)."""
         frame: pandas.DataFrame = self.to_pyarrow().to_pandas()
         return frame
 
 
 class MessageBatch(Columns[Msg]):
-    """Messages in columns; any Arrow library takes them without a copy (PyCapsule interface).
+    """Messages in columns, which any Arrow library imports without a copy (PyCapsule interface).
 
     Columns: `stream: string, seq: int64, subject: string, timestamp: timestamp[ns, UTC],
-    headers: map<string, list<string>>, data: binary`, or those that were asked for. Only `headers` is nullable.
+    headers: map<string, list<string>>, data: binary`, or the requested ones. Only `headers` is nullable.
     """
 
     def decode(self, schema: object, mode: DecodeMode = "PERMISSIVE") -> MessageBatch:
-        """The same rows with their JSON payloads decoded: `data` gives way to `value`.
+        """Returns the same rows with decoded JSON payloads: `value` replaces `data`.
 
         Args:
             schema: As `js.read`.
             mode: As `js.read`.
 
         Raises:
-            DecodeError: Mode FAILFAST, and a row does not fit.
-            ValueError: A type that cannot be decoded, or an unknown mode.
+            DecodeError: Mode FAILFAST, and a row does not fit the schema.
+            ValueError: A type cannot be decoded, or the mode is unknown.
         """
         return self._like(self._native.decode(arrow_schema(schema), mode))
 
     def _like(self, native: _jetarrow.Batch) -> MessageBatch:
-        """The same messages in other columns."""
+        """A batch of the same messages with other columns."""
         return MessageBatch(self._session, native)
 
     async def ack(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
-        """Acknowledges the messages: they were processed and do not come again.
+        """Acknowledges the messages, so that they are not redelivered.
 
         Args:
             rows: Row numbers, or one bool per row; None is the whole batch.
 
         Raises:
-            IndexError: A row that is not there.
-            ValueError: A mask of another length.
+            IndexError: A row does not exist.
+            ValueError: A mask has another length.
             ConnectionClosedError: The connection is closed.
         """
         await self._ack("ack", rows)
@@ -147,56 +147,56 @@ class MessageBatch(Columns[Msg]):
     async def ack_sync(
         self, rows: Iterable[int] | Iterable[bool] | None = None, *, timeout: float | timedelta = 5.0
     ) -> None:
-        """As `ack`, and waits for the server's word on every message.
+        """As `ack`, and waits for the server's confirmation of every message.
 
         Args:
             rows: As `ack`.
-            timeout: Seconds, or a timedelta, for all of them together.
+            timeout: Seconds, or a timedelta, for all messages together.
 
         Raises:
-            TimeoutError: The server did not confirm all in time; those may be delivered again.
+            TimeoutError: The server did not confirm all within `timeout`; the others may be redelivered.
         """
         await self._ack("ack", rows, confirm=duration("timeout", timeout))
 
     async def nak(
         self, rows: Iterable[int] | Iterable[bool] | None = None, *, delay: float | timedelta | None = None
     ) -> None:
-        """Gives the messages back: they are delivered again, after `delay` seconds (default at once).
+        """Sends a nak, so that the messages are redelivered after `delay` seconds (default at once).
 
         Args:
             rows: Row numbers, or one bool per row; None is the whole batch.
-            delay: Seconds, or a timedelta, until they come again; None is at once.
+            delay: Seconds, or a timedelta, before the redelivery; None is at once.
 
         Raises:
-            IndexError: A row that is not there.
-            ValueError: A mask of another length.
+            IndexError: A row does not exist.
+            ValueError: A mask has another length.
             ConnectionClosedError: The connection is closed.
         """
         await self._ack("nak", rows, delay=duration("delay", delay))
 
     async def term(self, rows: Iterable[int] | Iterable[bool] | None = None, *, reason: str | None = None) -> None:
-        """Gives the messages up: they are not delivered again. `reason` goes into the server's advisory.
+        """Terminates the messages, so that they are not redelivered. The server's advisory has the `reason`.
 
         Args:
             rows: Row numbers, or one bool per row; None is the whole batch.
-            reason: A text for the server's advisory; None is none.
+            reason: A text for the server's advisory; default none.
 
         Raises:
-            IndexError: A row that is not there.
-            ValueError: A mask of another length.
+            IndexError: A row does not exist.
+            ValueError: A mask has another length.
             ConnectionClosedError: The connection is closed.
         """
         await self._ack("term", rows, reason=reason)
 
     async def in_progress(self, rows: Iterable[int] | Iterable[bool] | None = None) -> None:
-        """Tells the server that work goes on: the time to acknowledge starts again.
+        """Sends an in-progress ack, which restarts the `ack_wait`.
 
         Args:
             rows: Row numbers, or one bool per row; None is the whole batch.
 
         Raises:
-            IndexError: A row that is not there.
-            ValueError: A mask of another length.
+            IndexError: A row does not exist.
+            ValueError: A mask has another length.
             ConnectionClosedError: The connection is closed.
         """
         await self._ack("in_progress", rows)

@@ -1,4 +1,4 @@
-"""Batches of so many rows or so many seconds, kept from redelivery until they are acknowledged."""
+"""Batches limited by rows, seconds and bytes, kept from redelivery until they are acknowledged."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.literals import AckVerb, DecodeMode
 
-# The server's, where a consumer has none of its own.
+# Default of nats-server (JsAckWaitDefault).
 DEFAULT_ACK_WAIT = 30.0
 
 
 class BatchSource(Protocol):
-    """A pull subscription, as far as it counts here."""
+    """The members of a pull subscription that a collector uses."""
 
     _session: Session
     _closed: bool
 
     async def consumer_info(self) -> models.ConsumerInfo:
-        """What the consumer is."""
+        """Requests configuration and state of the consumer."""
 
     @property
     def fetch_batch(self) -> Callable[..., Awaitable[MessageBatch]]:
-        """The verb."""
+        """The verb `fetch_batch`."""
 
 
 class ConcatenatedBatch:
-    """Several native batches as one; it stands where a native one does."""
+    """Several native batches with the interface of one."""
 
     def __init__(self, parts: Sequence[_jetarrow.Batch]) -> None:
         self.parts = parts
@@ -70,7 +70,7 @@ class ConcatenatedBatch:
         raise IndexError(f"row {index} of a batch of {len(self)}")
 
     def decode(self, schema: object, mode: DecodeMode) -> ConcatenatedBatch:
-        """With `value` in the place of `data`."""
+        """Decodes JSON payloads: `value` replaces `data`."""
         return ConcatenatedBatch([part.decode(schema, mode) for part in self.parts])
 
     def __arrow_c_schema__(self) -> object:
@@ -83,7 +83,7 @@ class ConcatenatedBatch:
 
 
 class PendingAcks:
-    """Fetched messages that the server shall not deliver again, until they are settled."""
+    """Fetched messages that are kept from redelivery until they are acknowledged or terminated."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -91,11 +91,11 @@ class PendingAcks:
         self._settled: set[int | None] = set()
 
     def settle(self, seqs: Iterable[int | None]) -> None:
-        """These are acknowledged, or given up."""
+        """Records messages as acknowledged, nak'd or terminated."""
         self._settled.update(seqs)
 
     async def send_ack(self, kind: AckVerb) -> None:
-        """Sends an acknowledgement of a kind for all that is not settled."""
+        """Sends an ack of a kind for all messages that are not settled."""
         session, settled = self._session, set(self._settled)
         for part in tuple(self.parts):
             rows = [row for row, seq in enumerate(part.seqs.to_pylist()) if seq not in settled] if settled else None
@@ -104,7 +104,7 @@ class PendingAcks:
 
 
 class HeldBatch(MessageBatch):
-    """A batch of `sub.batches(rows=...)`: kept from redelivery until it is acknowledged, given back or given up."""
+    """A batch of `sub.batches(rows=...)`: kept from redelivery until it is acknowledged, nak'd or terminated."""
 
     def __init__(self, session: Session, native: _jetarrow.Batch, hold: PendingAcks) -> None:
         super().__init__(session, native)
@@ -125,7 +125,7 @@ class HeldBatch(MessageBatch):
                 self._hold.settle(seqs if chosen is None else [seqs[row] for row in chosen])
 
     def _by_part(self, rows: Iterable[int] | Iterable[bool] | None) -> list[tuple[_jetarrow.Batch, list[int] | None]]:
-        """Each native batch, and its chosen rows."""
+        """Each native batch, and its selected rows."""
         parts = native.parts if isinstance(native := cast(object, self._native), ConcatenatedBatch) else [self._native]
         if rows is None:
             return [(part, None) for part in parts]
@@ -141,10 +141,10 @@ class HeldBatch(MessageBatch):
 
 
 def row_numbers(rows: Any, length: int) -> list[int]:
-    """Row numbers out of numbers or a mask, of any library.
+    """Converts row numbers or a mask, of any library, to row numbers.
 
     Raises:
-        IndexError: There is no such row.
+        IndexError: The row does not exist.
         ValueError: The mask has another length.
     """
     for name in ("to_pylist", "tolist", "to_list"):
@@ -154,7 +154,7 @@ def row_numbers(rows: Any, length: int) -> list[int]:
     rows = list(rows)
     if rows and all(isinstance(row, bool) or row is None for row in rows):
         if len(rows) != length:
-            raise ValueError(f"the mask has {len(rows)} entries, and there are {length} rows")
+            raise ValueError(f"the mask has {len(rows)} entries for {length} rows; pass one bool per row")
         return [number for number, chosen in enumerate(rows) if chosen]
     found = [int(row) + length if row < 0 else int(row) for row in rows]
     for row, number in zip(rows, found, strict=True):
@@ -164,7 +164,7 @@ def row_numbers(rows: Any, length: int) -> list[int]:
 
 
 class BatchCollector:
-    """One iteration of `batches`: what it gathers, and what it has handed out."""
+    """One iteration of `batches`: the rows that it collects, and the batches that it has returned."""
 
     def __init__(self, sub: BatchSource, *, rows: int, seconds: float, bytes: int, options: dict[str, Any]) -> None:
         for name, value in (("rows", rows), ("bytes", bytes)):
@@ -177,7 +177,7 @@ class BatchCollector:
         self._slice = math.inf
         self._stop: Callable[[], None] | None = None
         self._gathering = PendingAcks(sub._session)
-        # Weakly: a batch that the program has thrown away is for the server to deliver again.
+        # Weak references: the server redelivers the messages of a batch that the program has dropped.
         self._out: list[ref[PendingAcks]] = []
 
     async def batches(self) -> AsyncIterator[MessageBatch]:
@@ -193,33 +193,34 @@ class BatchCollector:
             await self.end()
 
     async def begin(self) -> None:
-        """Asks what the consumer is, and keeps from now on what is held."""
+        """Requests the consumer's `ack_wait`, and starts to send in-progress acks."""
         sub = self._sub
         config = (await sub.consumer_info()).config
         if config.ack_policy != models.AckPolicy.NONE:
             ack_wait = min([*(config.backoff or ()), config.ack_wait or DEFAULT_ACK_WAIT])
-            # A row is at most a quarter old when it is seen here, and three quarters when it is first spoken for.
+            # A row is at most a quarter of `ack_wait` old when a fetch returns it, and three quarters when its first
+            # in-progress ack is sent.
             self._slice = ack_wait / 4
             self._stop = sub._session.repeat(ack_wait / 2, self._keep)
             if config.max_ack_pending and config.max_ack_pending > 0:
-                # The consumer gives no more before it gets acks.
+                # The consumer delivers no more before it receives acks.
                 self._rows = min(self._rows, config.max_ack_pending)
 
     def is_full(self, held: int) -> bool:
-        """Whether the consumer gives no more while so many are not acknowledged."""
+        """Whether the consumer delivers no more while `held` messages are unacknowledged."""
         return held >= self._rows
 
     async def end(self) -> None:
-        """Gives back whatever is not acknowledged."""
+        """Sends a nak for all unacknowledged messages."""
         if self._stop is not None:
             self._stop()
-            # Others may have them now.
+            # The server redelivers them at once, maybe to other clients.
             with suppress(Error):
                 for hold in self._holds():
                     await hold.send_ack("nak")
 
     async def gather(self, *, rows: int, seconds: float) -> HeldBatch | None:
-        """One batch; None where nothing came."""
+        """Collects one batch; None if no message arrived."""
         await self._gather(min(rows, self._rows), seconds)
         hold = self._gathering
         if not hold.parts:
@@ -231,7 +232,7 @@ class BatchCollector:
         return HeldBatch(self._sub._session, native, hold)
 
     async def _keep(self) -> None:
-        # While the link is down nothing can be said; the next time may be in time.
+        # While the connection is down nothing can be sent; the next attempt may be early enough.
         with suppress(Error):
             for hold in self._holds():
                 await hold.send_ack("in_progress")
@@ -240,7 +241,7 @@ class BatchCollector:
         return [self._gathering, *(hold for held in self._out if (hold := held()))]
 
     async def _gather(self, rows: int, seconds: float) -> None:
-        """Fills `_gathering` until it has enough, or its time is over, or the subscription has ended."""
+        """Collects rows until a limit is reached, or the subscription has ended."""
         sub, hold = self._sub, self._gathering
         now = sub._session.now
         room, deadline = self._bytes, now() + seconds
@@ -251,7 +252,7 @@ class BatchCollector:
             except BadSubscriptionError:
                 return
             except ValueError:
-                # The next message does not fit what is left of the bytes.
+                # The next message is larger than the rest of the bytes.
                 if hold.parts:
                     return
                 raise
@@ -264,5 +265,5 @@ class BatchCollector:
                 rows -= len(batch)
                 room -= batch.nbytes
                 if now() - begun < wait * 0.9:
-                    # It ended before its time: the bytes are there, or the consumer waits for acks.
+                    # The fetch ended early: the limit of bytes is reached, or the consumer waits for acks.
                     return

@@ -1,4 +1,4 @@
-"""A consumer, to work with by handle."""
+"""Handle of a consumer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LIMITS = (models.DEFAULT_JS_SUB_PENDING_MSGS_LIMIT, models.DEFAULT_JS_SUB_PENDI
 
 
 class Consumer(PullSubscription):
-    """A consumer. Made by `stream.consumer(name)`, `stream.get_consumer(name)` and `stream.create_consumer(...)`.
+    """A consumer. Created by `stream.consumer(name)`, `stream.get_consumer(name)` and `stream.create_consumer(...)`.
 
     A pull consumer is read with `fetch`, `fetch_batch`, `messages()`, `consume()` and `batches(n)`; a push consumer
     with `messages()`.
@@ -31,7 +31,7 @@ class Consumer(PullSubscription):
     Attributes:
         name: Its name.
         stream_name: Its stream's name.
-        cached_info: What the server last answered through this handle; None before the first time.
+        cached_info: The last information requested through this handle; None before the first request.
     """
 
     def __init__(self, api: JetStreamApi, stream: str, name: str, info: models.ConsumerInfo | None = None) -> None:
@@ -44,10 +44,10 @@ class Consumer(PullSubscription):
         return f"<{type(self).__name__} {self.name} of {self.stream_name}>"
 
     async def info(self) -> models.ConsumerInfo:
-        """Configuration and state, from the server; kept as `cached_info`.
+        """Requests configuration and state; kept as `cached_info`.
 
         Raises:
-            NotFoundError: The consumer is gone, or its stream.
+            NotFoundError: The consumer or its stream does not exist any more.
         """
         self.cached_info = info = await self.consumer_info()
         return info
@@ -56,7 +56,7 @@ class Consumer(PullSubscription):
         """Stops deliveries until a time; as `js.pause_consumer`.
 
         Args:
-            until: A datetime or RFC 3339 text (without a zone local time); a time that is past resumes.
+            until: A datetime or RFC 3339 text (local time if it has no zone); a past time resumes deliveries.
         """
         return await self._manage.pause_consumer(self.stream_name, self.name, until)
 
@@ -65,15 +65,15 @@ class Consumer(PullSubscription):
         return await self._manage.resume_consumer(self.stream_name, self.name)
 
     async def reset(self, seq: int | None = None) -> models.ConsumerReset:
-        """Lets it deliver again what it had delivered; as `js.reset_consumer`. Server 2.14 or later.
+        """Resets the position, so that messages are redelivered; as `js.reset_consumer`. Server 2.14 or later.
 
         Args:
-            seq: The stream sequence to go on with; None is the first one that is not acknowledged.
+            seq: The stream sequence of the next delivery; None is the first unacknowledged one.
         """
         return await self._manage.reset_consumer(self.stream_name, self.name, seq)
 
     async def unpin(self, group: str) -> None:
-        """Takes a priority group from the client that it is pinned to; as `js.unpin_consumer`.
+        """Unpins a priority group from its client; as `js.unpin_consumer`.
 
         Args:
             group: The group.
@@ -81,18 +81,18 @@ class Consumer(PullSubscription):
         await self._manage.unpin_consumer(self.stream_name, self.name, group)
 
     async def delete(self) -> bool:
-        """Deletes the consumer. The messages stay in the stream.
+        """Deletes the consumer. The messages remain in the stream.
 
         Raises:
-            NotFoundError: It is gone already.
+            NotFoundError: It does not exist any more.
         """
         return await self._manage.delete_consumer(self.stream_name, self.name)
 
     @property
     def messages(self) -> ConsumerMessages:
-        """All messages as they come, without end: `async for msg in consumer.messages` (or `consumer.messages()`).
+        """All messages as they arrive, without end: `async for msg in consumer.messages` (or `consumer.messages()`).
 
-        A pull consumer is pulled; of a push consumer it is what comes to its deliver subject.
+        For a pull consumer they are fetched; for a push consumer the deliver subject is subscribed to.
         """
         return ConsumerMessages(self)
 
@@ -109,20 +109,20 @@ class Consumer(PullSubscription):
         columns: Sequence[str] | None = None,
         **priority: Unpack[PriorityOptions],
     ) -> AsyncIterator[MessageBatch]:
-        """All messages as they come, as Arrow batches, without end: `async for batch in consumer.batches(1000)`.
+        """All messages as they arrive, as Arrow batches, without end: `async for batch in consumer.batches(1000)`.
 
-        With `rows`, `seconds` or `bytes` it is `PullSubscription.batches`: batches of so many rows or seconds, which
-        are kept from redelivery until they are acknowledged. The other limits do not count then.
+        With `rows`, `seconds` or `bytes` it is `PullSubscription.batches`, whose batches are kept from redelivery
+        until they are acknowledged. The other limits are ignored then.
 
         Args:
             max_messages: Most rows of a batch.
-            rows: As `PullSubscription.batches`; default there 50,000.
-            seconds: Likewise; default 60.
-            bytes: Likewise; default 64 MiB.
+            rows: As `PullSubscription.batches`, with its default of 50,000.
+            seconds: As `PullSubscription.batches`, with its default of 60.
+            bytes: As `PullSubscription.batches`, with its default of 64 MiB.
             max_bytes: Most bytes of a batch, as the server counts them; None is no limit.
-            timeout: Seconds after which a batch has what came until then, even if fewer than `min_messages`.
-            min_messages: Rows worth waiting for.
-            columns: What is built, as for `fetch_batch`.
+            timeout: Seconds after which a batch ends, also with fewer rows than `min_messages`.
+            min_messages: Rows before which a batch does not end early.
+            columns: Columns of the batches, as for `fetch_batch`.
             **priority: As `fetch`.
 
         Raises:
@@ -130,7 +130,7 @@ class Consumer(PullSubscription):
             APIError: As `fetch_batch`.
             ValueError: As `fetch_batch`.
             ConnectionClosedError: As `fetch_batch`.
-            TimeoutError: The server does not answer. While the link is down it is waited for.
+            TimeoutError: The server does not respond. While the connection is down, the iteration waits for it.
         """
         held: dict[str, Any] = {"rows": rows, "seconds": seconds, "bytes": bytes}
         held = {name: value for name, value in held.items() if value is not None}
@@ -154,7 +154,7 @@ class Consumer(PullSubscription):
 
 
 class ConsumerMessages(Messages):
-    """As `Messages`; of a consumer that pushes it takes what comes to its deliver subject."""
+    """As `Messages`; for a push consumer it subscribes to the deliver subject."""
 
     @property
     def handle(self) -> Consumer:
@@ -168,12 +168,12 @@ class ConsumerMessages(Messages):
         return self.of(info)
 
     def of(self, info: models.ConsumerInfo) -> AsyncIterator[Msg]:
-        """The messages, now that it is known what it is."""
+        """The messages of a consumer with this information."""
         return _pushed(self.handle, info) if info.config.deliver_subject else super().__aiter__()
 
 
 class _Asking:
-    """Asks what the consumer is with the first message."""
+    """Requests the consumer's information before the first message."""
 
     def __init__(self, messages: ConsumerMessages) -> None:
         self._messages = messages
@@ -186,13 +186,13 @@ class _Asking:
         self._found = self._messages.of(await self._messages.handle.info())
         return await anext(self._found)
 
-    def __anext__(self):  # type: ignore[no-untyped-def]  # the awaitable of either, without another coroutine around it
+    def __anext__(self):  # type: ignore[no-untyped-def]  # returns the awaitable of either, without a coroutine around it
         return self._first() if self._found is None else self._found.__anext__()
 
     async def aclose(self) -> None:
         """Ends the iteration."""
         if self._found is not None:
-            await self._found.aclose()  # type: ignore[attr-defined]  # a generator, both of them
+            await self._found.aclose()  # type: ignore[attr-defined]  # both are generators
 
 
 async def _pushed(consumer: Consumer, info: models.ConsumerInfo) -> AsyncIterator[Msg]:

@@ -1,4 +1,4 @@
-"""A consumer that is there already, compared with what is asked for; and how many acks a new one waits for."""
+"""Comparison of an existing consumer's configuration with the requested one, and creation for batches."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from jetarrow.jetstream.errors import APIError, Error
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import epoch_ns
 
-# Of consumers that `pull_subscribe` makes: the server's 1,000 would end every batch there.
+# `max_ack_pending` of consumers that `pull_subscribe` creates; the server's default of 1,000 would limit every batch.
 BATCH_ACK_PENDING = 100_000
-# The limit of the account, or of the stream's consumers, is lower.
+# err_code: the limit of the account, or of the stream's consumers, is lower.
 _TOO_MUCH_ACK_PENDING = 10121
 
-# What says which consumer it is, not what it does.
+# Fields that identify a consumer.
 _NAMES = {"name", "durable_name"}
 _FILTERS = {"filter_subject", "filter_subjects"}
 
 
 def _asked(config: models.ConsumerConfig, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that somebody asked for: given by name, or not the default of `ConsumerConfig`."""
+    """The requested fields: those given by name, and those that differ from the default of `ConsumerConfig`."""
     default = models.ConsumerConfig()
     found = {}
     for field in fields(config):
@@ -35,10 +35,10 @@ def _asked(config: models.ConsumerConfig, params: Mapping[str, Any]) -> dict[str
 
 def _same(name: str, has: Any, wants: Any) -> bool:
     if name == "metadata":
-        # The server adds entries of its own.
+        # The server adds entries.
         return all((has or {}).get(key) == value for key, value in wants.items())
     if has is None or isinstance(wants, bool):
-        # What is not set is off: the server leaves it out.
+        # The server omits fields that are off.
         return (has or 0) == (wants or 0)
     if name == "pause_until":
         return epoch_ns(has) == epoch_ns(wants)
@@ -48,15 +48,15 @@ def _same(name: str, has: Any, wants: Any) -> bool:
 def config_differences(
     has: models.ConsumerConfig, config: models.ConsumerConfig, params: Mapping[str, Any], subject: str
 ) -> dict[str, tuple[Any, Any]]:
-    """What the consumer has and what is asked for, by field, where they are not the same.
+    """The fields that differ, with the existing and the requested value.
 
-    A consumer without a filter gives every subject, and is what anybody may ask for who only names the stream's.
+    A consumer without a filter matches every requested subject that is not given as a filter by name.
 
     Args:
         has: The consumer's configuration.
-        config: What is asked for.
+        config: The requested configuration.
         params: The fields of it that were given by name.
-        subject: The subject that was asked for; "" is any.
+        subject: The requested subject; "" is any.
     """
     wanted = _asked(config, params)
     found = {
@@ -75,16 +75,16 @@ def config_differences(
 async def reconcile(
     manage: Management, info: models.ConsumerInfo, changes: Mapping[str, tuple[Any, Any]], *, update: bool
 ) -> models.ConsumerInfo:
-    """The consumer as it is to be used: as it is, or changed where that was asked for.
+    """Updates the consumer if it differs and `update` is True.
 
     Args:
-        manage: For the change.
+        manage: The verbs of management.
         info: The consumer.
-        changes: As `config_differences` finds them.
+        changes: The result of `config_differences`.
         update: Whether it may be changed.
 
     Raises:
-        Error: It differs, and is not to be changed.
+        Error: It differs, and `update` is False.
     """
     if not changes:
         return info
@@ -96,8 +96,8 @@ async def reconcile(
     listed = "; ".join(f"{name} is {_show(has)}, not {_show(wanted)}" for name, (has, wanted) in changes.items())
     subject = "the subject does not match; " if "filter_subjects" in changes else ""
     raise Error(
-        f"consumer {info.name!r} of stream {info.stream_name!r} is there and differs from what is asked for:"
-        f" {subject}{listed}; update=True changes it"
+        f"could not bind consumer {info.name!r} of stream {info.stream_name!r}: it differs from the request:"
+        f" {subject}{listed}; pass update=True to change it"
     )
 
 
@@ -109,7 +109,7 @@ def _show(value: Any) -> str:
 
 
 async def create_for_batches(manage: Management, stream: str, config: models.ConsumerConfig) -> models.ConsumerInfo:
-    """Makes a consumer whose ack window fits batches, as far as the server allows and nothing else was asked for."""
+    """Creates a consumer, with a `max_ack_pending` for batches if none was requested and the server allows it."""
     if config.max_ack_pending is None and config.ack_policy not in (models.AckPolicy.NONE, None):
         try:
             return await manage.add_consumer(stream, config.evolve(max_ack_pending=BATCH_ACK_PENDING))

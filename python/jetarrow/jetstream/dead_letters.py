@@ -1,4 +1,4 @@
-"""Messages that a consumer gave up: kept, read and replayed."""
+"""Dead letters: messages that consumers stopped delivering. They are recorded, read and replayed."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-# Requests that are under way at a time.
+# Concurrent requests.
 _AT_ONCE = 32
 
 
 def dead_letter_stream(stream: str) -> str:
-    """Name of the stream that keeps a stream's dead letters."""
+    """Name of the stream that records a stream's dead letters."""
     return f"{stream}_DEAD_LETTERS"
 
 
 class DeadLetterVerbs(PublishVerbs, ReadVerbs):
-    """The verbs of a context."""
+    """The verbs of a context for dead letters."""
 
     async def keep_dead_letters(
         self,
@@ -46,30 +46,30 @@ class DeadLetterVerbs(PublishVerbs, ReadVerbs):
         max_msgs: int = 1_000_000,
         num_replicas: int = 1,
     ) -> models.StreamInfo:
-        """Keeps from now on which messages consumers of a stream give up: `js.dead_letters(stream)` reads them.
+        """Records dead letters of a stream's consumers from now on; `js.dead_letters(stream)` reads them.
 
-        It makes the stream `<stream>_DEAD_LETTERS`, which stores the server's advisories (300 bytes each) of messages
-        that were delivered `max_deliver` times, and of those that were terminated. The messages stay where they are.
-        Again it changes the limits. `js.delete_stream("<stream>_DEAD_LETTERS")` ends it.
+        It creates the stream `<stream>_DEAD_LETTERS`, which stores the server's advisories (300 bytes each) of messages
+        that were delivered `max_deliver` times, and of terminated ones. The messages remain in their stream. A second
+        call changes the limits. `js.delete_stream("<stream>_DEAD_LETTERS")` ends the recording.
 
         Args:
             stream: The stream.
-            max_age: How long they are kept, in seconds or as a timedelta; None is for ever.
-            max_msgs: How many are kept; the oldest go first.
-            num_replicas: Copies of the stream, in a cluster.
+            max_age: Age at which advisories are deleted, in seconds or as a timedelta; None is no limit.
+            max_msgs: Most advisories; the oldest are deleted first.
+            num_replicas: Number of replicas of the stream.
 
         Returns:
-            The stream that keeps them.
+            The stream of the advisories.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ValueError: The name is not valid.
+            NotFoundError: The stream does not exist.
+            ValueError: The name is invalid.
         """
         manage = Management(self._api)
         await manage.stream_info(stream)
         config = models.StreamConfig(
             name=dead_letter_stream(stream),
-            description=f"Messages of {stream} that consumers gave up",
+            description=f"Dead letters of {stream}",
             subjects=[f"{ADVISORY_SUBJECT}.{token}.{stream}.*" for token in KINDS],
             max_age=max_age,
             max_msgs=max_msgs,
@@ -81,24 +81,24 @@ class DeadLetterVerbs(PublishVerbs, ReadVerbs):
             return await manage.add_stream(config)
 
     def dead_letters(self, stream: str) -> DeadLetters:
-        """What consumers of a stream gave up, since `keep_dead_letters`. No request is made yet.
+        """The dead letters of a stream since `keep_dead_letters`. No request is made yet.
 
         Args:
             stream: The stream.
 
         Raises:
-            ValueError: The name is not valid.
+            ValueError: The name is invalid.
         """
         return DeadLetters(self, checked_name("stream", stream))
 
 
 class DeadLetters:
-    """Messages that consumers of a stream gave up. Made by `js.dead_letters`; read at the first use.
+    """Dead letters of a stream. Created by `js.dead_letters`; read at the first use.
 
-    A row is a message that a consumer gave up, in the order in which they did: `consumer: string, kind: string`
-    (max_deliver, terminated), `reason: string` (of a termination), `deliveries: int64, died: timestamp[ns, UTC]`; then
-    the message: `stream: string, seq: int64, subject: string, timestamp: timestamp[ns, UTC], headers: map<string,
-    list<string>>, data: binary`. The stream may have lost it since: then those after `seq` are null.
+    A row is a dead letter, in the order of their advisories: `consumer: string, kind: string` (max_deliver,
+    terminated), `reason: string` (of a termination), `deliveries: int64, died: timestamp[ns, UTC]`; then the message:
+    `stream: string, seq: int64, subject: string, timestamp: timestamp[ns, UTC], headers: map<string, list<string>>,
+    data: binary`. The columns after `seq` are null if the stream no longer has the message.
     """
 
     def __init__(self, js: DeadLetterVerbs, stream: str) -> None:
@@ -109,10 +109,10 @@ class DeadLetters:
 
     @property
     def malformed(self) -> int:
-        """Number of messages that `read_all` skipped, because they are no advisories of the server; 0 before it.
+        """Number of messages that `read_all` skipped, because they are not advisories of the server; 0 before it.
 
-        Any client of the account may publish to their subjects. The first one's sequence and defect are in one
-        `DecodeError`, for `error_cb` or the log. `js.delete_msg("<stream>_DEAD_LETTERS", seq)` removes one.
+        Any client of the account may publish on their subjects. One `DecodeError`, for `error_cb` or the log, has the
+        sequence and the defect of the first one. `js.delete_msg("<stream>_DEAD_LETTERS", seq)` removes one.
         """
         return self._malformed
 
@@ -121,15 +121,15 @@ class DeadLetters:
         return f"<{type(self).__name__} of stream {self._stream}{rows}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("DeadLetters belong to their connection and cannot be pickled or copied: send their table")
+        raise TypeError("could not pickle or copy DeadLetters: they belong to a connection; send read_all() instead")
 
     async def read_all(self) -> pyarrow.Table:
-        """All rows (needs pyarrow). They are read once: another `js.dead_letters` reads what has come since.
+        """All rows (needs pyarrow). They are read once: another `js.dead_letters` reads later ones too.
 
-        A message of `<stream>_DEAD_LETTERS` that is no advisory is skipped and counted: `malformed`.
+        A message of `<stream>_DEAD_LETTERS` that is not an advisory is skipped and counted: `malformed`.
 
         Raises:
-            NotFoundError: Nobody keeps the stream's dead letters: `await js.keep_dead_letters(stream)`.
+            NotFoundError: The stream's dead letters are not recorded: `await js.keep_dead_letters(stream)`.
             UnsupportedError: pyarrow is not installed.
         """
         if self._table is None:
@@ -153,19 +153,19 @@ class DeadLetters:
         pa = needs_pyarrow("dead_letters()")
         js, stream = self._js, self._stream
         try:
-            # PERMISSIVE: one payload that is no advisory must not hide the others.
+            # PERMISSIVE: a payload that is not an advisory must not hide the others.
             reader = js.read(dead_letter_stream(stream), columns=["seq", "subject", "value"], schema=ADVISORY_SCHEMA)
             advisories = (await reader.read_all()).to_pylist()
         except NotFoundError as error:
             if error.err_code != STREAM_NOT_FOUND:
                 raise
-            text = f"nobody keeps the dead letters of stream {stream!r}: await js.keep_dead_letters({stream!r})"
+            text = f"dead letters of stream {stream!r} are not recorded: call js.keep_dead_letters({stream!r})"
             raise NotFoundError(code=error.code, err_code=error.err_code, description=text) from None
         rows = self._checked(advisories)
         found = await self._messages(sorted({row["seq"] for row in rows}))
         for row in rows:
             message = found.get(row["seq"])
-            # One that is younger than its death is of a later stream of this name.
+            # A message that is newer than its advisory is one of a later stream of this name.
             if message is not None and (message.time_ns or 0) <= row["died"]:
                 row |= {
                     "subject": message.subject,
@@ -177,7 +177,7 @@ class DeadLetters:
         return table
 
     def _checked(self, advisories: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of the advisories; counts and reports those that are none."""
+        """Rows of the advisories; counts and reports malformed ones."""
         rows, first = [], None
         for advisory in advisories:
             try:
@@ -188,7 +188,7 @@ class DeadLetters:
         if first is not None:
             text = (
                 f"skipped {self._malformed} of {len(advisories)} messages of stream"
-                f" {dead_letter_stream(self._stream)!r}, which are no advisories of the server; the first:"
+                f" {dead_letter_stream(self._stream)!r}, which are not advisories of the server; the first:"
                 f" {first.message}"
             )
             self._js._api.session.report_error(DecodeError(text, seq=first.seq))
@@ -209,22 +209,22 @@ class DeadLetters:
     async def replay(
         self, rows: Iterable[int] | Iterable[bool] | None = None, subject: str | None = None
     ) -> PublishResult:
-        """Publishes messages again in their order, each once, however many consumers gave it up.
+        """Publishes messages again in their order, each once, even if it is a dead letter of several consumers.
 
-        Each has an id that is made of its stream, sequence and time, so that a repeated replay stores it once (within
-        the `duplicate_window` of the stream that takes it). Its headers are kept, but for those of NATS (`Nats-…`) and
-        for those whose names no client can send: of these one `MalformedMessageError` is reported.
+        The message id is made of stream, sequence and time, so a repeated replay stores the message once (within the
+        `duplicate_window` of the target stream). Headers are kept, except those of NATS (`Nats-…`) and those with
+        invalid names, for which one `MalformedMessageError` is reported.
 
         Args:
-            rows: Rows of `read_all()`, by number, or one bool per row; None is all whose message is still there.
-            subject: Where to; None is the subject that each had, so that every consumer of it gets it again.
+            rows: Rows of `read_all()`, by number, or one bool per row; None is all rows that have a message.
+            subject: The subject to publish on; None is the original subject, so all its consumers receive the message.
 
         Raises:
-            IndexError: There is no such row.
-            ValueError: The message of a row that was asked for is gone; nothing was sent.
-            BadSubjectError: Nobody may publish to the subject of a message, such as one with a wildcard; nothing was
-                sent.
-            Error: There is nothing to publish.
+            IndexError: The row does not exist.
+            ValueError: The message of a requested row is no longer in the stream; nothing was sent.
+            BadSubjectError: The subject of a message cannot be published on, because it has a wildcard for example;
+                nothing was sent.
+            Error: No row has a message.
         """
         table = await self.read_all()
         data = table["data"]
@@ -233,13 +233,16 @@ class DeadLetters:
         else:
             chosen = row_numbers(rows, table.num_rows)
             if gone := [row for row in chosen if not data[row].is_valid]:
-                raise ValueError(f"the messages of these rows are no longer in stream {self._stream!r}: {gone}")
+                raise ValueError(
+                    f"could not replay rows {gone}: their messages are no longer in stream {self._stream!r};"
+                    " leave them out"
+                )
         columns = table.select(["seq", "subject", "headers", "data"])
-        # As an integer: pyarrow makes Python objects of nanoseconds only where pandas is installed.
+        # As an integer: pyarrow converts nanoseconds to Python objects only if pandas is installed.
         columns = columns.append_column("time", table["timestamp"].cast("int64"))
         messages = {row["seq"]: row for row in columns.take(chosen).to_pylist()} if chosen else {}
         if not messages:
-            raise Error(f"there is nothing to replay of stream {self._stream!r}")
+            raise Error(f"could not replay dead letters of stream {self._stream!r}: no row has a message")
         again = [messages[seq] for seq in sorted(messages)]
         if subject is None:
             self._check_subjects(again)
@@ -258,11 +261,11 @@ class DeadLetters:
             except BadSubjectError as error:
                 raise BadSubjectError(
                     f"could not replay sequence {row['seq']} of stream {self._stream!r}, and nothing was sent: {error};"
-                    " give a subject=, or choose other rows="
+                    " pass subject=, or other rows="
                 ) from None
 
     def _report_headers(self, rows: list[dict[str, Any]]) -> None:
-        """Reports that headers are left out, once for all rows."""
+        """Reports omitted headers, once for all rows."""
         bad = [
             (row, name)
             for row in rows
@@ -273,14 +276,14 @@ class DeadLetters:
             row, name = bad[0]
             text = (
                 f"replayed {len({row['seq'] for row, _ in bad})} messages of stream {self._stream!r} without headers"
-                f" that no client can send; the first: {name!r} of sequence {row['seq']}"
+                f" that have invalid names; the first: {name!r} of sequence {row['seq']}"
             )
             self._js._api.session.report_error(
                 MalformedMessageError(text, self._stream, row["seq"], subject=row["subject"])
             )
 
 
-# Names of headers that can be sent (RFC 7230).
+# Valid names of headers (RFC 7230).
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 

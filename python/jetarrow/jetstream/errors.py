@@ -1,7 +1,7 @@
 """Errors of JetStream, the key-value store and the object store.
 
-The tree, the names and the constructors are those of nats-py's `nats.js.errors`; see `jetarrow.errors`
-for what is added. Errors that only jetarrow has are at the end.
+The tree, the names and the constructors are those of nats-py's `nats.js.errors`; `jetarrow.errors` lists the
+additions. Errors that only jetarrow has are at the end.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NoStreamResponseError(Error):
-    """A publish was answered by nobody: no stream takes the subject, or JetStream is off."""
+    """The server answered a publish with 503 No Responders: no stream stores the subject, or JetStream is disabled."""
 
-    _default = "no response from stream: no stream takes this subject, or the server has JetStream switched off"
+    _default = "no response from stream: no stream stores this subject, or JetStream is disabled on the server"
 
 
 class TooManyStalledMsgsError(Error):
-    """The window of unacknowledged publishes stayed full for `wait_stall` seconds."""
+    """The window of unacknowledged publishes was full for `wait_stall` seconds."""
 
     _default = (
         "stalled with too many outstanding async published messages; wait for their acks, or raise"
@@ -111,19 +111,19 @@ class TooManyStalledMsgsError(Error):
 
 
 class FetchTimeoutError(core.TimeoutError):
-    """No message came in the time that a fetch was given."""
+    """No message arrived within the timeout of a fetch."""
 
     _default = "fetch timeout: no message arrived in the time allowed"
 
 
 class ConsumerSequenceMismatchError(Error):
-    """An idle heartbeat shows that messages of this consumer have been missed.
+    """An idle heartbeat shows that messages of this consumer were missed.
 
     Args:
-        stream_resume_sequence: Where in the stream to start the consumer again. Default: None.
-        consumer_sequence: The consumer sequence that was received. Default: None.
-        last_consumer_sequence: The consumer sequence that the server has sent. Default: None.
-        message: What happened. Default: a text made of the above.
+        stream_resume_sequence: Stream sequence from which to restart the consumer. Default: None.
+        consumer_sequence: The last consumer sequence that was received. Default: None.
+        last_consumer_sequence: The last consumer sequence that the server sent. Default: None.
+        message: The text. Default: made of the arguments above.
     """
 
     def __init__(
@@ -150,30 +150,30 @@ class ConsumerSequenceMismatchError(Error):
 
 
 class PublishUnconfirmedError(Error):
-    """The connection went away before the ack came: the message may be stored or not."""
+    """The connection was lost before the ack arrived: the message may or may not be stored."""
 
     _default = (
-        "the connection was lost before the ack came, so the message may or may not be stored; messages with"
-        " an id (msg_id, msg_ids) are sent again without making duplicates"
+        "the connection was lost before the ack arrived, so the message may or may not be stored; give messages an"
+        " id (msg_id, msg_ids), so that they are resent without duplicates"
     )
 
 
 class MaxAckPendingError(TooManyStalledMsgsError):
-    """The window of unacknowledged publishes is full and waiting is switched off. Nothing was sent."""
+    """The window of unacknowledged publishes is full, and backpressure is disabled. Nothing was sent."""
 
     _default = (
         "too many unacknowledged publishes, so nothing was sent; wait for acks, raise max_ack_inflight (or"
-        " max_inflight), or switch backpressure on"
+        " max_inflight), or enable backpressure"
     )
 
 
 class DataLossError(Error):
-    """The stream no longer holds messages that were asked for.
+    """The stream no longer has messages that were requested.
 
     Args:
-        asked: The first sequence asked for, or the range (first, end). Default: None.
+        asked: The first requested sequence, or the range (first, end). Default: None.
         available: The first sequence that the stream still has. Default: None.
-        message: What happened. Default: a text made of the two.
+        message: The text. Default: made of the two.
     """
 
     def __init__(
@@ -189,37 +189,37 @@ class DataLossError(Error):
 
     def _describe(self) -> str:
         return (
-            f"data loss: sequence {self.asked} was asked for, but the stream starts at {self.available} now:"
-            " a limit, a purge or a delete has removed what was before; read from there, or allow it with"
-            ' on_data_loss="warn"'
+            f"data loss: sequence {self.asked} was requested, but the stream starts at {self.available} now: a limit, a"
+            f' purge or a delete removed earlier messages; read from {self.available}, or set on_data_loss="warn"'
         )
 
 
 class StreamRecreatedError(Error):
-    """The stream was deleted and made again under the same name, so old sequences mean nothing in it."""
+    """The stream was deleted and created again under the same name, so earlier sequences refer to other messages."""
 
     _default = (
-        "the stream was deleted and created again since the position was taken, so its sequences mean other"
-        " messages now; start over from its beginning"
+        "the stream was deleted and created again since the position was recorded, so its sequences refer to other"
+        " messages; start again from its first message"
     )
 
 
 class StreamRolledBackError(Error):
-    """The stream has less than it had, or other messages under the same sequences: its server went back.
+    """The stream was rolled back: it ends before a message that was read, or has other messages under its sequences.
 
-    An older copy of its store was put back, a replica lost its disk, or a power failure came before `sync_interval`. (A
-        stream that `restore_stream` made is another one: `StreamRecreatedError`.) Sequences that were read mean other
-    messages now. `on_rollback=` decides what becomes of a position: "fail" (this error), "continue" behind the last
-    message that is still there, or "earliest". See docs/rollback.md.
+    Causes are a restored older copy of the store, a replica that lost its disk, or a power failure before
+    `sync_interval` had passed. (A stream that `restore_stream` created is a different one: `StreamRecreatedError`.)
+    Sequences that were read refer to other messages. `on_rollback=` selects the reaction: "fail" (this error),
+    "continue" after the last message that the stream still has, or "earliest". See docs/rollback.md.
 
     Args:
         stream: The stream. Default: unknown.
-        expected: Sequence and time of the newest message that was seen and is not there any more; its time is None
-            where it was not kept. Default: None.
-        found: What the stream has: the sequence and time of another message, or its last sequence and None where it
-            ends before. Default: None.
-        last_good: Sequence and time of the newest message that was seen and is still there. Default: None, not known.
-        message: What happened. Default: a text made of the above.
+        expected: Sequence and time of the newest message that was seen and that the stream no longer has; the time is
+            None if it was not recorded. Default: None.
+        found: Sequence and time of the message that the stream has instead; or its last sequence and None if it ends
+            before `expected`. Default: None.
+        last_good: Sequence and time of the newest message that was seen and that the stream still has. Default: None,
+            unknown.
+        message: The text. Default: made of the arguments above.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class StreamRolledBackError(Error):
     def of_nanoseconds(
         cls, stream: str, expected: tuple[int, int], found: tuple[int, int | None], last_good: tuple[int, int] | None
     ) -> Self:
-        """The same of times in nanoseconds since 1970.
+        """Creates the error from times in nanoseconds since 1970.
 
         Args:
             stream: As for the class, like the rest.
@@ -263,21 +263,22 @@ class StreamRolledBackError(Error):
 
     @property
     def summary(self) -> str:
-        """What happened, without what can be done."""
-        text = f"{'the stream' if self.stream is None else f'stream {self.stream!r}'} went back"
+        """The first part of the text, without the advice."""
+        text = f"{'the stream' if self.stream is None else f'stream {self.stream!r}'} was rolled back"
         if self.expected is not None:
             text += f": message {_at(*self.expected)} was seen"
         if self.found is not None:
             seq, time = self.found
-            text += f", and the stream ends at {seq} now" if time is None else f", and there is {_at(seq, time)} now"
+            text += f", and the stream ends at {seq} now" if time is None else f", and it has {_at(seq, time)} now"
         if self.last_good is not None:
-            text += f"; message {_at(*self.last_good)} is still there"
+            text += f"; it still has message {_at(*self.last_good)}"
         return text
 
     def _describe(self) -> str:
         return (
-            f"{self.summary}; what was read after it is another history: look into the server, then go on with"
-            ' on_rollback="continue" (behind the last message that is still there) or "earliest" (from the beginning)'
+            f"{self.summary}; messages read after it are of another history: examine the server, then continue with"
+            ' on_rollback="continue" (after the last message that the stream still has) or "earliest" (from its first'
+            " message)"
         )
 
 
@@ -289,9 +290,9 @@ class DecodeError(Error):
     """A message's data does not fit the schema.
 
     Args:
-        message: What does not fit. Default: a general text.
-        seq: The message's sequence in the stream. Default: None, not known.
-        column: The column. Default: None, not known.
+        message: The mismatch. Default: a general text.
+        seq: The message's sequence in the stream. Default: None, unknown.
+        column: The column. Default: None, unknown.
     """
 
     _default = "the data does not fit the schema"
@@ -309,15 +310,15 @@ class DecodeError(Error):
 
 
 class MalformedMessageError(Error):
-    """A message has headers that are none: bytes that are not UTF-8, a bad name, a line without a colon.
+    """A message has malformed headers: bytes that are not UTF-8, an invalid name, or a line without a colon.
 
-    It is handed out all the same, with its headers as far as they can be read, and the error callback gets this.
+    The message is delivered with the headers that can be parsed, and the error callback receives this error.
 
     Args:
-        message: What is wrong. Default: a general text.
-        stream: The stream, where it is of one. Default: None.
+        message: The defect. Default: a general text.
+        stream: The stream, if the message is stored in one. Default: None.
         seq: The message's sequence in the stream. Default: None.
-        subject: What it was published to. Default: None, not known.
+        subject: The subject that it was published to. Default: None, unknown.
     """
 
     _default = "the headers of a message are malformed"
@@ -337,15 +338,15 @@ class MalformedMessageError(Error):
 
 
 class BatchError(Error):
-    """A batch was refused as a whole, or rows of it failed.
+    """A batch was rejected as a whole, or rows of it failed.
 
     Args:
-        message: What happened. Default: a text made of the rest.
+        message: The text. Default: made of the other arguments.
         errors: The rows' errors. Default: none.
-        code: The HTTP-like status of the server's answer, where the batch was refused. Default: None.
-        err_code: The server's number for exactly this error. Default: None.
-        description: The server's own words. Default: None.
-        row: The row that the answer is about, from 0. Default: None.
+        code: The HTTP-like status of the server's response, if the batch was rejected. Default: None.
+        err_code: The server's number of the error. Default: None.
+        description: The server's text. Default: None.
+        row: The row that the response refers to, from 0. Default: None.
     """
 
     def __init__(
@@ -367,7 +368,7 @@ class BatchError(Error):
 
     def _describe(self) -> str:
         if not self.errors:
-            return "the batch was refused"
+            return "the batch was rejected"
         rows = "1 row" if len(self.errors) == 1 else f"{len(self.errors)} rows"
         return f"{rows} of the batch could not be published; the first: {self.errors[0]}"
 
@@ -381,7 +382,7 @@ class BatchError(Error):
         return f"{text}; {advice}" if advice else text
 
 
-# One address for every error, wherever it is written: in tracebacks, and in pickles that outlive a release.
+# One qualified name for each error, also in tracebacks, and in pickles that outlive a release.
 for _name in __all__:
     globals()[_name].__module__ = "jetarrow.js.errors"
     add_link(globals()[_name])

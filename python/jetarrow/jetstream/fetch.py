@@ -24,7 +24,7 @@ from jetarrow.jetstream.pull_lifecycle import PullLifecycle
 
 
 class PullSubscription(PullLifecycle):
-    """Takes messages from a pull consumer when asked. Made by `js.pull_subscribe`."""
+    """Fetches messages from a pull consumer. Created by `js.pull_subscribe`."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class PullSubscription(PullLifecycle):
         self._stream = stream
         self._consumer = consumer
         self._delivered = 0
-        # That a batch cannot be so large was said.
+        # A batch larger than the ack window was warned of.
         self._warned = False
         if info is not None:
             self._apply_config(info.config)
@@ -57,7 +57,7 @@ class PullSubscription(PullLifecycle):
         return f"<{type(self).__name__} of consumer {self._consumer} of stream {self._stream}>"
 
     def _apply_config(self, config: models.ConsumerConfig) -> None:
-        """Saves the native core the questions whether acks are wanted, and how many messages are given before."""
+        """Passes the ack policy and the ack window to the native core, so that it need not request them."""
         wants_acks = config.ack_policy != models.AckPolicy.NONE
         self._native.set_ways(wants_acks, bool(config.headers_only))
         limited = wants_acks and (config.max_ack_pending or 0) > 0
@@ -68,8 +68,8 @@ class PullSubscription(PullLifecycle):
         if window is not None and most > window and not self._warned:
             self._warned = True
             warnings.warn(
-                f"consumer {self._consumer!r} of stream {self._stream!r} gives at most {window} messages before it"
-                f" wants acks (its max_ack_pending): batches of {most} end there. Change it with"
+                f"batches of {most} messages end at {window}: consumer {self._consumer!r} of stream {self._stream!r}"
+                f" delivers at most {window} unacknowledged messages (max_ack_pending); raise it with"
                 f" update_consumer({self._stream!r}, name={self._consumer!r}, max_ack_pending={most})",
                 stacklevel=user_level(),
             )
@@ -78,7 +78,7 @@ class PullSubscription(PullLifecycle):
         """Configuration and state of the consumer.
 
         Raises:
-            NotFoundError: The consumer is gone.
+            NotFoundError: The consumer does not exist any more.
         """
         return await self._manage.consumer_info(self._stream, self._consumer)
 
@@ -96,34 +96,36 @@ class PullSubscription(PullLifecycle):
     ) -> list[Msg]:
         """Fetches messages into a list.
 
-        Returns what is there, up to `batch`; waits for the first one only.
+        Returns the available messages, up to `batch`; waits for the first one only.
 
         Args:
             batch: Most messages, default 1.
             batch_size: Another name for `batch`.
             max_messages: Another name for `batch`.
-            timeout: Seconds to wait for the first message, with `no_wait` for the server's answer; None waits as long
-                as it takes.
-            heartbeat: Seconds between the server's signs of life while it has nothing.
+            timeout: Seconds to wait for the first message, with `no_wait` for the server's response; None waits without
+                a limit.
+            heartbeat: Seconds between the server's heartbeats while it has no messages.
             max_bytes: Most bytes of messages, as the server counts them; None is no limit.
-            no_wait: Only what the server has now; an empty list where there is nothing.
+            no_wait: Only the messages that the server has now; an empty list if it has none.
             **priority: `group`, `min_pending`, `min_ack_pending` and `priority`, for consumers with priority groups.
 
         Raises:
             FetchTimeoutError: No message within `timeout`.
-            NotFoundError: The consumer is gone.
-            APIError: The server refuses the request, such as a heartbeat of more than half of `timeout`.
+            NotFoundError: The consumer does not exist any more.
+            APIError: The server rejects the request, such as a heartbeat of more than half of `timeout`.
             TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
         check_whole(batch=batch, batch_size=batch_size, max_messages=max_messages, max_bytes=max_bytes)
         timeout, heartbeat = seconds("timeout", timeout), seconds("heartbeat", heartbeat)
         given = [size for size in (batch, batch_size, max_messages) if size is not None]
         if len(given) > 1:
-            raise TypeError("batch, batch_size and max_messages are one number: give one of them")
+            raise TypeError("batch, batch_size and max_messages are names of one option: pass one of them")
         if given and given[0] < 1:
-            raise ValueError(f"nats: invalid batch size: {given[0]}; at least one message")
+            raise ValueError(f"nats: invalid batch size: {given[0]}; it must be at least 1")
         if timeout is not None and timeout <= 0 and not no_wait:
-            raise ValueError(f"nats: invalid fetch timeout: {timeout}; give no_wait=True to take what is there")
+            raise ValueError(
+                f"nats: invalid fetch timeout: {timeout}; pass no_wait=True to fetch only available messages"
+            )
         try:
             messages = await self._fetch(
                 given[0] if given else 1,
@@ -134,7 +136,7 @@ class PullSubscription(PullLifecycle):
                 group=group_request(self._api, priority),
             )
         except TimeoutError as error:
-            # The server is away, or said nothing.
+            # The server is not reachable, or sent no response.
             raise FetchTimeoutError(str(error)) from None
         if not messages and not no_wait:
             raise FetchTimeoutError
@@ -168,7 +170,7 @@ class PullSubscription(PullLifecycle):
     def _start_fetch(
         self, most: int, max_bytes: int | None, group: GroupRequest | None
     ) -> tuple[asyncio.Future[list[Msg]], _jetarrow.Call[list[Msg]]]:
-        """A fetch that is under way when this returns, not only at the loop's next turn."""
+        """Starts a fetch at once, not at the next iteration of the loop."""
         call = self._native.fetch(
             self._session,
             self._id,
@@ -183,13 +185,13 @@ class PullSubscription(PullLifecycle):
         return call.start(loop, bridge_of(loop)), call
 
     async def _return_messages(self, messages: list[Msg]) -> None:
-        """Gives messages that were not handed out back to the server; without acks they are for the next call."""
+        """Sends a nak for messages that the program has not received; without acks they are kept for the next call."""
         if messages:
             await self._session.run(self._native.put_back(messages))
 
     @property
     def messages(self) -> Messages:
-        """All messages as they come, without end: `async for msg in sub.messages` (or `sub.messages()`)."""
+        """All messages as they arrive, without end: `async for msg in sub.messages` (or `sub.messages()`)."""
         return Messages(self)
 
     def consume(
@@ -200,13 +202,13 @@ class PullSubscription(PullLifecycle):
         threshold: int | None = None,
         **priority: Unpack[PriorityOptions],
     ) -> Messages:
-        """As `messages`, with the sizes of its requests: `async for msg in sub.consume()`.
+        """As `messages`, with given request sizes: `async for msg in sub.consume()`.
 
         Args:
             max_messages: Most messages of one request.
             max_bytes: Most bytes of one request, as the server counts them; None is no limit.
-            threshold: With so few left at hand the next request is sent, so that its messages come while these are
-                processed; default half of `max_messages`, 0 sends it when none is left.
+            threshold: Number of unprocessed messages below which the next request is sent, so that its messages arrive
+                meanwhile; default half of `max_messages`, 0 sends it when none is left.
             **priority: As `fetch`.
         """
         check_whole(max_messages=max_messages, max_bytes=max_bytes, threshold=threshold)
@@ -216,17 +218,17 @@ class PullSubscription(PullLifecycle):
 
     @property
     def pending_msgs(self) -> int:
-        """0: nothing comes that was not asked for."""
+        """Always 0: a pull consumer delivers only requested messages."""
         return 0
 
     @property
     def pending_bytes(self) -> int:
-        """0: nothing comes that was not asked for."""
+        """Always 0: a pull consumer delivers only requested messages."""
         return 0
 
     @property
     def delivered(self) -> int:
-        """Messages that were fetched so far."""
+        """The number of messages fetched so far."""
         return self._delivered
 
     async def fetch_batch(
@@ -242,25 +244,25 @@ class PullSubscription(PullLifecycle):
     ) -> MessageBatch:
         """Fetches messages into Arrow columns.
 
-        Returns when `max_messages` or `max_bytes` are there, or at `timeout` with what came (an empty batch is a value,
-        not an error: the server has nothing); earlier only once `min_messages` are there and no more are waiting at the
-        server, or once the consumer gives no more before it gets acks (its `max_ack_pending`). To ask for more than
-        that is warned of once.
+        Returns when `max_messages` or `max_bytes` have arrived, or at `timeout` with the messages that arrived until
+        then (an empty batch is not an error). It returns earlier if `min_messages` have arrived and the server has no
+        more, or if the consumer delivers no more before it receives acks (its `max_ack_pending`). A larger request is
+        warned of once.
 
         Args:
             max_messages: Most rows.
-            max_bytes: Most bytes of messages, as the server counts them; None is 1 GiB, the most of one batch.
-            timeout: Seconds. What comes later belongs to the next call; `unsubscribe` gives it back.
-            min_messages: Rows worth waiting for.
-            heartbeat: Seconds between the server's signs of life while it has nothing; default a quarter of the wait,
-                none under 2 s. Two missed ones and the request is sent again.
-            columns: What is built; default stream, seq, subject, timestamp, headers, data. There are also delivered,
+            max_bytes: Most bytes of messages, as the server counts them; None is 1 GiB, the maximum of a batch.
+            timeout: Seconds. Later messages are part of the next call; `unsubscribe` sends a nak for them.
+            min_messages: Rows before which the call does not return early.
+            heartbeat: Seconds between the server's heartbeats while it has no messages; default a quarter of `timeout`,
+                none below 2 s. After two missed heartbeats the request is sent again.
+            columns: Columns of the batch; default stream, seq, subject, timestamp, headers, data. Others are delivered,
                 consumer_seq, pending, reply.
             **priority: As `fetch`.
 
         Raises:
-            NotFoundError: The consumer is gone.
-            APIError: The server refuses the request.
+            NotFoundError: The consumer does not exist any more.
+            APIError: The server rejects the request.
             ValueError: A limit is not positive, a column is unknown, or the next message is larger than `max_bytes`.
             ConnectionClosedError: The connection is closed.
             TimeoutError: The connection was down until `timeout`, or the server did not answer.
@@ -290,26 +292,26 @@ class PullSubscription(PullLifecycle):
         columns: Sequence[str] | None = None,
         **priority: Unpack[PriorityOptions],
     ) -> AsyncIterator[MessageBatch]:
-        """Batches of so many rows, or of what came in so many seconds: `async for batch in sub.batches(rows=10_000)`.
+        """Batches limited by rows, seconds and bytes: `async for batch in sub.batches(rows=10_000)`.
 
-        What it holds is kept from redelivery (the server is told every half `ack_wait` that work goes on): the rows
-        that it gathers, and the batches that it has handed out, until they are acknowledged (`await batch.ack_sync()`)
-        or thrown away. When the iteration ends, whatever is not acknowledged is given back, so that others get it at
-        once: keep the iteration open until the last batch is acknowledged. It goes on without end; a time in which
-        nothing came makes no batch.
+        Collected rows and returned batches are kept from redelivery by in-progress acks, which are sent every half
+        `ack_wait`, until they are acknowledged (`await batch.ack_sync()`) or garbage collected. When the iteration
+        ends, unacknowledged messages get a nak, so that the server redelivers them at once: keep the iteration open
+        until the last batch is acknowledged. The iteration does not end by itself; an interval without messages
+        yields no batch.
 
         Args:
             rows: Most rows of a batch; the consumer's `max_ack_pending`, if that is less.
-            seconds: A batch waits no longer for more rows.
-            bytes: Nor does it once its messages have this number of bytes, as the server counts them.
-            columns: What is built, as for `fetch_batch`.
+            seconds: Seconds after which a batch ends.
+            bytes: Bytes of messages, as the server counts them, at which a batch ends.
+            columns: Columns of the batches, as for `fetch_batch`.
             **priority: As `fetch`.
 
         Raises:
             NotFoundError: As `fetch_batch`.
             APIError: As `fetch_batch`.
             ValueError: A number is not positive, or a message is larger than `bytes`.
-            UnsupportedError: A batch was gathered in several fetches (`seconds` is more than a quarter of the
+            UnsupportedError: A batch was collected in several fetches (`seconds` is more than a quarter of the
                 `ack_wait`), and pyarrow is not installed.
         """
         collector = BatchCollector(

@@ -1,4 +1,4 @@
-"""Small tables for notebooks. Everything is escaped, and no cell is longer than 200 characters."""
+"""HTML tables for notebooks. All text is escaped, and a cell has at most 200 characters."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from html import escape
 from typing import Any
 
 LONGEST = 200
-# Rows of a batch that are shown.
+# Most rows of a batch that are shown.
 ROWS = 10
 
 
 def cell(value: object) -> str:
-    """A value as the text of a cell, cut."""
+    """A value as the text of a cell, truncated."""
     if value is None:
         return ""
     if isinstance(value, bytes | bytearray | memoryview):
@@ -26,7 +26,7 @@ def cell(value: object) -> str:
 
 
 def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with a caption, a row of names (none where there is none), and rows of values."""
+    """A table with a caption, an optional row of names, and rows of values."""
     head = "".join(f"<th>{cell(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{cell(value)}</td>' for value in row)}</tr>" for row in rows)
     return (
@@ -35,13 +35,13 @@ def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]])
     )
 
 
-def facts(caption: str, said: Mapping[str, object]) -> str:
-    """A table of two columns: what, and what it is. What is None is left out."""
-    return table(caption, (), ((name, value) for name, value in said.items() if value is not None))
+def facts(caption: str, values: Mapping[str, object]) -> str:
+    """A table of names and values, without those that are None."""
+    return table(caption, (), ((name, value) for name, value in values.items() if value is not None))
 
 
 def batch(caption: str, rows: Any, names: Sequence[str], count: int) -> str:
-    """The first rows of a record batch of pyarrow. Of headers only their names: values may be credentials."""
+    """The first rows of a record batch of pyarrow. Headers are shown without values, which may be credentials."""
     found = rows.slice(0, ROWS).to_pylist()
     shown = [[_value(name, row[name]) for name in names] for row in found]
     more = "" if count <= ROWS else f", the first {ROWS}"

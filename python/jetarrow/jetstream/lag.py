@@ -1,4 +1,4 @@
-"""How far consumers are behind."""
+"""Lag of consumers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jetarrow.jetstream.models.values import checked_name
 if TYPE_CHECKING:
     import pyarrow
 
-# Requests that are under way at a time.
+# Concurrent requests.
 _AT_ONCE = 32
 
 
@@ -25,24 +25,24 @@ class Lag:
     _api: JetStreamApi
 
     async def lag(self, streams: str | Sequence[str] | None = None) -> pyarrow.Table:
-        """How far every consumer is behind: a table with a row a consumer, sorted by stream and name (needs pyarrow).
+        """The lag of each consumer: a table with a row per consumer, sorted by stream and name (needs pyarrow).
 
         Columns: `stream: string, consumer: string, kind: string` (pull, push), `filter_subjects: list<string>`,
-        `num_pending: int64` (still to be delivered), `num_ack_pending: int64` (delivered, not acknowledged),
-        `num_redelivered: int64, num_waiting: int64` (pull requests that wait), `ack_floor: int64` (the stream sequence
-        up to which all is done), `last_active: timestamp[us, UTC]` (the last delivery or acknowledgement), `paused:
-        bool, behind: duration[us]`: the age of the oldest message that is not done, 0 where there is none, null where
-        it cannot be told.
+        `num_pending: int64` (not delivered yet), `num_ack_pending: int64` (delivered, not acknowledged),
+        `num_redelivered: int64, num_waiting: int64` (waiting pull requests), `ack_floor: int64` (the stream sequence up
+        to which all messages are acknowledged), `last_active: timestamp[us, UTC]` (the last delivery or
+        acknowledgement), `paused: bool, behind: duration[us]`: the age of the oldest unprocessed message, 0 if there is
+        none, null if it is unknown.
 
-        It makes a request a stream, and one a filter of each consumer that is behind; 32 at a time.
+        It makes one request per stream, and one per filter of each consumer with a lag, at most 32 concurrently.
 
         Args:
             streams: One stream or several; None is every stream.
 
         Raises:
-            NotFoundError: There is no such stream.
+            NotFoundError: The stream does not exist.
             UnsupportedError: pyarrow is not installed.
-            ValueError: A name is not valid.
+            ValueError: A name is invalid.
         """
         pa = needs_pyarrow("lag()")
         api = self._api
@@ -57,7 +57,7 @@ class Lag:
                 return [models.ConsumerInfo.from_response(consumer) async for consumer in pages]
             except NotFoundError:
                 if streams is None:
-                    # It was deleted meanwhile.
+                    # The stream was deleted meanwhile.
                     return []
                 raise
 
@@ -99,7 +99,7 @@ def _pending(info: models.ConsumerInfo) -> bool:
 
 
 async def _oldest(api: JetStreamApi, info: models.ConsumerInfo, subject: str) -> datetime | None:
-    """When the first message after the acknowledged ones was stored."""
+    """Time at which the first message after the ack floor was stored."""
     done = info.ack_floor.stream_seq if info.ack_floor else 0
     query = {"seq": done + 1, "next_by_subj": subject}
     try:
@@ -113,7 +113,7 @@ def _row(info: models.ConsumerInfo, oldest: datetime | None) -> dict[str, object
     active = [at.last_active for at in (info.delivered, info.ack_floor) if at and at.last_active]
     behind = timedelta(0) if not _pending(info) else None
     if oldest is not None:
-        # Both by the server's clock, where it tells.
+        # Both times are of the server's clock, if the response has `ts`.
         behind = max((info.ts or datetime.now(UTC)) - oldest, timedelta(0))
     return {
         "stream": info.stream_name,

@@ -22,6 +22,9 @@ OnDataLoss: TypeAlias = Literal["error", "warn"]
 OnRollback: TypeAlias = Literal["fail", "continue", "earliest"]
 """Reaction to a stream that was rolled back behind the position."""
 
+SinkCompression: TypeAlias = Literal["zstd", "snappy", "gzip", "brotli", "lz4", "none"]
+"""Compression of the Parquet files of a sink."""
+
 PublishMode: TypeAlias = Literal["window", "fast", "atomic", "auto"]
 """Protocol of a bulk publish: an ack for each message, fast ingest or an atomic batch (ADR-50), or chosen."""
 

@@ -1,4 +1,4 @@
-"""Management of JetStream: JSON over request and reply."""
+"""Management of JetStream."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 def _prefix(prefix: str, api_prefix: str | None, domain: str | None) -> str:
-    """The one prefix that the options mean."""
+    """The API prefix of the options."""
     if api_prefix is not None:
         if prefix != models.DEFAULT_PREFIX:
-            raise TypeError("prefix and api_prefix are one: give one of them")
+            raise TypeError("prefix and api_prefix are names of one option: pass one of them")
         prefix = api_prefix
     if domain is None:
         return prefix
     of_domain = f"$JS.{checked_name('domain', domain)}.API"
     if prefix not in (models.DEFAULT_PREFIX, of_domain):
-        raise TypeError("give prefix or domain, not both")
+        raise TypeError(f"prefix={prefix!r} is not that of domain={domain!r}: pass one of them")
     return of_domain
 
 
 class JetStreamManager(Lag, Management):
-    """Administration of streams and consumers. Made by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
+    """Administration of streams and consumers. Created by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
 
     def __init__(
         self,
@@ -50,20 +50,20 @@ class JetStreamManager(Lag, Management):
         api_prefix: str | None = None,
     ) -> None:
         super().__init__(JetStreamApi(conn._session, _prefix(prefix, api_prefix, domain), timeout))
-        # nats-py's name; programs go by it to the client.
+        # nats-py's name, by which programs access the client.
         self._nc = conn
         self._domain = domain
 
     def __repr__(self) -> str:
-        # Of an address without user and password.
+        # `connected_url` has no user and password.
         connection = self._api.session.last_connection
         where = (connection and connection.connected_url) or "not connected"
         return f"<{type(self).__name__} {self._api.prefix} at {where}>"
 
     def get_options(self) -> JetStreamOptions:
-        """The options that it was made with: `api_prefix`, `domain` and `timeout` in seconds.
+        """The options of its creation: `api_prefix`, `domain` and `timeout` in seconds.
 
-        `nc.jetstream(**options)` makes another one.
+        `nc.jetstream(**options)` creates another one.
         """
         return {"api_prefix": self._api.prefix, "domain": self._domain, "timeout": self._api.timeout}
 
@@ -74,14 +74,14 @@ class JetStreamManager(Lag, Management):
         return context
 
     async def account_info(self, *, totals: bool = True) -> models.AccountInfo:
-        """What the account uses and may use.
+        """Requests usage and limits of the account.
 
         Args:
-            totals: Also `messages` and `bytes`, for which the streams are listed: a request more for every 256 of them.
-                They are None where that is not permitted. False makes one request in all.
+            totals: Whether to add up `messages` and `bytes`, which lists the streams: one more request per 256 streams.
+                They are None if listing is not permitted. False makes a single request.
 
         Raises:
-            ServiceUnavailableError: JetStream is off, or not enabled for the account.
+            ServiceUnavailableError: JetStream is disabled on the server or for the account.
         """
         info = models.AccountInfo.from_response(await self._api.request("INFO"))
         if totals:
@@ -98,40 +98,40 @@ class JetStreamManager(Lag, Management):
         stream: str | None = None,
         kinds: AdvisoryKind | str | Iterable[AdvisoryKind | str] | None = None,
     ) -> Advisories:
-        """Events that JetStream reports about itself, as they happen: `async for event in js.advisories()`.
+        """Receives JetStream's advisories: `async for event in js.advisories()`.
 
-        `async with js.advisories() as events:` listens from there on, so that nothing is missed before the iteration.
+        `async with js.advisories() as events:` subscribes at once, so that no event before the iteration is missed.
 
         Args:
-            stream: Only what is about this stream; None is all.
-            kinds: Only these, one or several of `AdvisoryKind` or their strings; None is all. Kinds that this version
-                does not know come as plain strings in `event.kind`.
+            stream: Only events of this stream; None is all.
+            kinds: Only these kinds, one or several of `AdvisoryKind` or their strings; None is all. A kind that this
+                version does not have is a plain string in `event.kind`.
 
         Raises:
-            ValueError: A kind that is not known.
+            ValueError: A kind is unknown.
         """
         return Advisories(self._api.session, stream, kinds)
 
     def stream(self, name: str) -> Stream:
-        """A handle of a stream. No request is made; it need not be there yet.
+        """A handle of a stream. No request is made; it need not exist yet.
 
         Args:
             name: The stream's name.
 
         Raises:
-            ValueError: The name is not valid.
+            ValueError: The name is invalid.
         """
         return Stream(self._api, name)
 
     async def get_stream(self, name: str) -> Stream:
-        """A handle of a stream that is there, with its information in `cached_info`.
+        """A handle of an existing stream, with its information in `cached_info`.
 
         Args:
             name: The stream's name.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ValueError: The name is not valid.
+            NotFoundError: The stream does not exist.
+            ValueError: The name is invalid.
         """
         stream = Stream(self._api, name)
         await stream.info()
@@ -140,17 +140,17 @@ class JetStreamManager(Lag, Management):
     async def get_or_create_stream(
         self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
     ) -> Stream:
-        """A handle of the stream of that name, which is created where it is not there.
+        """A handle of the stream of that name, which is created if it does not exist.
 
-        One that is there stays as it is, whatever the configuration says.
+        An existing stream is not changed.
 
         Args:
             config: The configuration.
-            **params: Fields of `StreamConfig`, by name; they win over `config`.
+            **params: Fields of `StreamConfig`, by name; they override `config`.
 
         Raises:
-            BadRequestError: The server refuses the configuration.
-            ValueError: No name, or one that is not valid.
+            BadRequestError: The server rejects the configuration.
+            ValueError: The name is missing or invalid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
         stream = Stream(self._api, config.name)
@@ -163,23 +163,23 @@ class JetStreamManager(Lag, Management):
             except BadRequestError as error:
                 if error.err_code != STREAM_NAME_IN_USE:
                     raise
-                # Another client created it in the meantime.
+                # Another client created it meanwhile.
                 await stream.info()
         return stream
 
     async def create_or_update_stream(
         self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
     ) -> Stream:
-        """A handle of the stream of that name, which has this configuration now: created, or updated as a whole.
+        """Creates the stream of that name, or updates its whole configuration, and returns a handle.
 
         Args:
             config: The configuration.
-            **params: Fields of `StreamConfig`, by name; they win over `config`.
+            **params: Fields of `StreamConfig`, by name; they override `config`.
 
         Raises:
-            BadRequestError: The server refuses the configuration; some fields can never change.
-            ServerError: The server refuses the configuration; some fields can never change.
-            ValueError: No name, or one that is not valid.
+            BadRequestError: The server rejects the configuration; some fields cannot be changed.
+            ServerError: The server rejects the configuration; some fields cannot be changed.
+            ValueError: The name is missing or invalid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
         try:
@@ -193,6 +193,6 @@ class JetStreamManager(Lag, Management):
             except BadRequestError as refusal:
                 if refusal.err_code != STREAM_NAME_IN_USE:
                     raise
-                # Another client created it in the meantime.
+                # Another client created it meanwhile.
                 info = await self.update_stream(config)
         return Stream(self._api, config.name, info)

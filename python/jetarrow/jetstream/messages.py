@@ -1,4 +1,4 @@
-"""The messages of a pull consumer, one after the other."""
+"""Iteration over the messages of a pull consumer."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from jetarrow.jetstream.priority import GroupRequest
 
 _T = TypeVar("_T")
 
-# What an iterator asks for at a time, and how long one request waits. Few, because each is on its way to be processed.
+# Messages and seconds of the first requests of an iterator. Few messages, because they may be slow to process.
 REQUEST_MESSAGES = 500
 REQUEST_TIMEOUT = 30.0
-# What it grows to by itself, and over a long link; how much at a time; and the most bytes of such a request.
+# Upper limits of the growing request size, normally and over a link with a high round trip time; the growth factor; and
+# the most bytes of a request that has grown.
 MAX_REQUEST_MESSAGES = 10_000
 MAX_LONG_LINK_MESSAGES = 32_768
 GROWTH_FACTOR = 8
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
-# What the server counts beside payload and headers, at most.
+# Most bytes that the server counts beside payload and headers: max_control_line.
 PROTOCOL_LINE = 4096
-# So many times what is handled in the time that a request takes is asked for: it comes while that is handled.
+# Multiple of the messages that are processed in one round trip, which a request asks for, so that the next response
+# arrives during the processing.
 ROUND_TRIPS_AHEAD = 4
-# Seconds: handled in less, more are asked for; in more, half as many. What is held waits no longer than about
-# this, far below any time in which messages are to be acknowledged.
+# Seconds of processing a response below which the request size grows, and above which it is halved. They limit the time
+# that buffered messages wait, far below the usual `ack_wait` of 30 s.
 QUICK_SECONDS, SLOW_SECONDS = 0.2, 1.0
 
 
 class MessageSource(Protocol):
-    """A `PullSubscription`, as far as it counts here."""
+    """The members of `PullSubscription` that the iterator uses."""
 
     _session: Any
     _stream: str
@@ -42,25 +44,25 @@ class MessageSource(Protocol):
     def _start_fetch(
         self, most: int, max_bytes: int | None, group: GroupRequest | None
     ) -> tuple[asyncio.Future[list[Msg]], Any]:
-        """A fetch that is under way when this returns."""
+        """Starts a fetch at once."""
 
     async def _fetch(
         self, most: int, *, timeout: float, max_bytes: int | None = None, group: GroupRequest | None = None
     ) -> list[Msg]:
-        """What is there, or the first that comes."""
+        """Returns the available messages, or waits for the first one."""
 
     async def _until_closed(self, work: Awaitable[_T]) -> _T:
-        """Waits for it; the end of the subscription ends it."""
+        """Waits for `work` until the subscription ends."""
 
     def _count_delivered(self, messages: int) -> None:
-        """So many more were fetched."""
+        """Adds to the number of delivered messages."""
 
     async def _return_messages(self, messages: list[Msg]) -> None:
-        """Gives messages that were not handed out back to the server."""
+        """Sends a nak for messages that were not yielded."""
 
 
 class RequestSize:
-    """How many messages the next request asks for: given, or growing as long as they are handled quickly."""
+    """Number of messages that the next request asks for: fixed, or growing while they are processed quickly."""
 
     def __init__(self, most: int, max_bytes: int | None, threshold: int | None, *, largest: int = 0) -> None:
         self._given = most
@@ -68,9 +70,9 @@ class RequestSize:
         self._given_bytes = max_bytes
         self._threshold = threshold
         self.most = most
-        # A message as large as the server allows has to fit.
+        # The largest message that the server allows must fit.
         self._most_bytes = max(MAX_REQUEST_BYTES, largest + PROTOCOL_LINE)
-        # Seconds that the shortest request took; and how many messages are handled in twice that.
+        # Shortest response time in seconds; and the number of messages that are processed in twice this time.
         self._waited = 0.0
         self._trip = 0
 
@@ -81,31 +83,37 @@ class RequestSize:
 
     @property
     def ahead(self) -> int:
-        """With fewer than this left, the next request is sent; 0 is when none is."""
+        """Number of unprocessed messages below which the next request is sent; 0 sends it when none is left."""
         if self._threshold is not None:
             return self._threshold
         return max(self.most // 2, min(self._trip, self.most)) if self.most > self._given else 0
 
     def record_batch(self, asked: int, came: int, took: float) -> None:
-        """So many came of those that were asked for, and were handled in so many seconds."""
+        """Adapts the size to a response.
+
+        Args:
+            asked: Messages that were requested.
+            came: Messages that arrived.
+            took: Seconds of processing them.
+        """
         if not self._grows:
             return
         if took > SLOW_SECONDS:
             self.most = max(self._given, self.most // 2)
         elif came >= asked and took < QUICK_SECONDS:
             rate = came / max(took, 1e-6)
-            # Handled while a request is under way and answered.
+            # Messages that are processed in two round trips.
             self._trip = int(self._waited * rate * 2)
             most = max(MAX_REQUEST_MESSAGES, min(MAX_LONG_LINK_MESSAGES, int(self._waited * rate * ROUND_TRIPS_AHEAD)))
             self.most = max(self._given, min(most, self.most * GROWTH_FACTOR, int(QUICK_SECONDS * rate)))
 
     def record_wait(self, seconds: float) -> None:
-        """A request that nothing else was done beside took so long, of which little is the messages' own time."""
+        """Records the response time of a request during which the iterator only waited."""
         self._waited = min(seconds, self._waited) if self._waited else seconds
 
 
 class Messages:
-    """The messages of a pull subscription, one after the other. It pulls by itself."""
+    """Iterates over the messages of a pull subscription, and sends the pull requests."""
 
     def __init__(
         self,
@@ -126,7 +134,7 @@ class Messages:
         return f"<{type(self).__name__} of consumer {self._sub._consumer} of stream {self._sub._stream}>"
 
     def __call__(self) -> Messages:
-        """Itself: `sub.messages` and `sub.messages()` are the same."""
+        """Returns itself, so that `sub.messages` and `sub.messages()` are the same."""
         return self
 
     async def __aiter__(self) -> AsyncIterator[Msg]:
@@ -151,7 +159,7 @@ class Messages:
                 if ahead is None:
                     asked = size.most
         finally:
-            # The iteration has ended: what was not handed out is for others.
+            # The iteration has ended: the server redelivers the messages that it did not yield.
             rest = messages[number:]
             if ahead is not None:
                 if ahead.done() and not ahead.cancelled() and ahead.exception() is None:
@@ -162,7 +170,7 @@ class Messages:
             await sub._return_messages(rest)
 
     async def _next(self, ahead: asyncio.Future[list[Msg]] | None, size: RequestSize) -> list[Msg]:
-        """What the request sent ahead brings, or another one. While the link is down it is waited for."""
+        """The response of the request sent ahead, or of a new one. Waits while the connection is down."""
         sub = self._sub
         while True:
             try:
@@ -177,7 +185,7 @@ class Messages:
                 sub._count_delivered(len(messages))
                 return messages
             except BadSubscriptionError:
-                # It was ended while this waited.
+                # The subscription ended meanwhile.
                 return []
             except TimeoutError:
                 if sub._session.native.is_connected:

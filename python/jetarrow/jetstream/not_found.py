@@ -1,4 +1,4 @@
-"""A stream or a consumer that is not there: its name, and the nearest that there is."""
+"""Errors of streams, consumers and buckets that do not exist, with the nearest existing name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _expected: ContextVar[bool] = ContextVar("_expected", default=False)
 
 @contextmanager
 def expect_not_found() -> Iterator[None]:
-    """In here it is no surprise that something is not there: nothing near it is looked for."""
+    """Context in which "not found" is an expected response, so that no names are requested for a suggestion."""
     token = _expected.set(True)
     try:
         yield
@@ -27,7 +27,7 @@ def is_not_found_expected() -> bool:
 
 
 def names_in_verb(verb: str) -> tuple[str, str]:
-    """Stream and consumer of a request to the API, by its subject; empty where it has none."""
+    """Stream and consumer in the subject of an API request; empty if it has none."""
     tokens = verb.split(".")
     # STREAM.INFO.<stream>, but STREAM.MSG.GET.<stream>.
     names = tokens[3 if tokens[1:2] == ["MSG"] else 2 :]
@@ -35,8 +35,8 @@ def names_in_verb(verb: str) -> tuple[str, str]:
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """The one that was probably meant."""
-    import difflib  # here, as it is rarely needed
+    """The most similar name; None if none is similar."""
+    import difflib  # imported here, because it is rarely needed
 
     by_fold = {name.casefold(): name for name in names}
     found = difflib.get_close_matches(name.casefold(), by_fold, 1)
@@ -44,20 +44,20 @@ def nearest_name(name: str, names: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str | None) -> str:
-    """The end of a text that names what is missing."""
+    """The suggestion at the end of an error text."""
     return "" if name is None else f"; did you mean {name!r}?"
 
 
 def not_found_error(error: NotFoundError, stream: str, consumer: str, near: str | None) -> NotFoundError:
-    """The server's error, with the name of what is not there.
+    """The server's error, with the name of the missing stream or consumer.
 
     Args:
-        error: What the server answered.
-        stream: The stream, or whose consumer is missing.
-        consumer: The consumer; empty where the stream is missing.
-        near: The nearest name that there is.
+        error: The server's error.
+        stream: The stream, or the stream of the consumer.
+        consumer: The consumer; empty if the stream does not exist.
+        near: The nearest existing name.
     """
-    text = f"stream {stream!r} has no consumer {consumer!r}" if consumer else f"there is no stream {stream!r}"
+    text = f"stream {stream!r} has no consumer {consumer!r}" if consumer else f"stream {stream!r} does not exist"
     result = NotFoundError(
         error.code, error.description, error.err_code, error.stream, error.seq, message=text + did_you_mean(near)
     )
@@ -66,14 +66,14 @@ def not_found_error(error: NotFoundError, stream: str, consumer: str, near: str 
 
 
 def bucket_not_found_error(error: NotFoundError, name: str, prefix: str) -> BucketNotFoundError:
-    """The error for a bucket whose stream is not there: the nearest stream may be that of a bucket.
+    """The error of a bucket whose stream does not exist; suggests a bucket if the nearest stream is one of a bucket.
 
     Args:
-        error: What the server answered.
+        error: The server's error.
         name: The bucket.
-        prefix: What the names of such buckets' streams begin with.
+        prefix: Prefix of the names of such buckets' streams.
     """
     near = error._nearest
     near = near.removeprefix(prefix) if near is not None and near.startswith(prefix) else None
-    text = f"there is no bucket {name!r}" + did_you_mean(near)
+    text = f"bucket {name!r} does not exist" + did_you_mean(near)
     return BucketNotFoundError(error.code, error.description, error.err_code, message=text)

@@ -32,7 +32,7 @@ class ManagerOptions(TypedDict, total=False):
     prefix: str
     """First tokens of the API's subjects; default `$JS.API`."""
     timeout: float | None
-    """Seconds an API request, or a `publish`, may take; default 5, None is as long as it takes."""
+    """Seconds that an API request or a `publish` may take; default 5, None waits without a limit."""
     domain: str | None
     """JetStream domain, instead of a prefix; default none."""
     api_prefix: str | None
@@ -43,27 +43,27 @@ class JetStreamOptions(ManagerOptions, total=False):
     """Options of `nc.jetstream` and `nc.jetstream_manager`."""
 
     publish_async_max_pending: int | None
-    """Most unanswered messages of `publish` and `publish_async` together; default None, as many as the way to the
-    server carries, and at least 5000."""
+    """Most unacknowledged messages of `publish` and `publish_async` together; default None, which sizes the window by
+    the path to the server, at least 5000."""
     max_ack_inflight: int | None
     """Another name for `publish_async_max_pending`."""
     backpressure_on_inflight: bool
-    """At that limit `publish_async` waits; False raises `MaxAckPendingError`. Default True."""
+    """When the window is full, `publish_async` waits; False raises `MaxAckPendingError`. Default True."""
     ack_timeout: float
-    """Seconds until a `publish_async` without an answer fails; default 30."""
+    """Seconds after which a `publish_async` without an ack fails; default 30."""
 
 
 class PublishAsyncOptions(PublishExtras, total=False):
     """Options of the sync twin's `js.publish_async`."""
 
     wait_stall: float | None
-    """Seconds to wait for room; default None, as long as it takes."""
+    """Seconds to wait for room in the window; default None, without a limit."""
     stream: str | None
-    """The stream that must take it; default any."""
+    """The stream that must store it; default any."""
     headers: Headers | None
     """Name to value, or to a list of values; default none."""
     msg_ttl: float | timedelta | str | None
-    """Seconds until the message goes, or "never"; default the stream's `max_age`."""
+    """Seconds after which the server deletes the message, or "never"; default the stream's `max_age`."""
     msg_id: str | None
     """The stream stores one message per id within its duplicate window; default none."""
     expected_stream: str | None
@@ -80,9 +80,9 @@ class FetchOptions(PriorityOptions, total=False):
     """Options of `js.fetch`."""
 
     timeout: float | None
-    """Seconds to wait for the first message, with `no_wait` for the server's answer; default 5."""
+    """Seconds to wait for the first message, with `no_wait` for the server's response; default 5."""
     heartbeat: float | None
-    """Seconds between the server's signs of life while it has nothing; default none."""
+    """Seconds between the server's heartbeats while it has no messages; default none."""
     batch_size: int | None
     """Another name for `batch`."""
     max_messages: int | None
@@ -90,7 +90,7 @@ class FetchOptions(PriorityOptions, total=False):
     max_bytes: int | None
     """Most bytes of messages, as the server counts them; default no limit."""
     no_wait: bool
-    """Only what the server has now; default False."""
+    """Only the messages that the server has now; default False."""
 
 
 class PublisherPublishOptions(PublishExtras, total=False):
@@ -103,9 +103,9 @@ class PublisherPublishOptions(PublishExtras, total=False):
     msg_id: str | None
     """The stream stores one message per id within its duplicate window; default none."""
     msg_ttl: float | timedelta | str | None
-    """Seconds until the message goes, or "never"; default the stream's `max_age`."""
+    """Seconds after which the server deletes the message, or "never"; default the stream's `max_age`."""
     expected_stream: str | None
-    """The stream that must take it; default any."""
+    """The stream that must store it; default any."""
     expected_last_seq: int | None
     """The stream's last sequence must be this; default any."""
     expected_last_subject_seq: int | None
@@ -120,50 +120,50 @@ class BatchesOptions(PriorityOptions, total=False):
     rows: int
     """Most rows of a batch; default 50,000."""
     seconds: float
-    """A batch waits no longer for more rows; default 60."""
+    """Seconds after which a batch ends with the rows that it has; default 60."""
     bytes: int
-    """Nor once its messages have this number of bytes; default 64 MiB."""
+    """Bytes of messages at which a batch ends; default 64 MiB."""
     columns: Sequence[str] | None
-    """What is built; default stream, seq, subject, timestamp, headers, data."""
+    """Columns of the batches; default stream, seq, subject, timestamp, headers, data."""
 
 
 class ConsumerBatchesOptions(PriorityOptions, total=False):
     """Options of a consumer's `batches`."""
 
     rows: int | None
-    """As in `BatchesOptions`; with it, `seconds` or `bytes` the batches are kept from redelivery; default none."""
+    """As in `BatchesOptions`; with `rows`, `seconds` or `bytes` the batches are kept from redelivery; default none."""
     seconds: float | None
-    """Likewise."""
+    """As `rows`."""
     bytes: int | None
-    """Likewise."""
+    """As `rows`."""
     max_bytes: int | None
-    """Without these three: most bytes of a batch, as the server counts them; default no limit."""
+    """Without `rows`, `seconds` and `bytes`: most bytes of a batch, as the server counts them; default no limit."""
     timeout: float
-    """Likewise: seconds after which a batch has what came until then; default 30."""
+    """As `max_bytes`: seconds after which a batch ends with the rows that it has; default 30."""
     min_messages: int
-    """Likewise: rows worth waiting for; default 1."""
+    """As `max_bytes`: rows before which a batch does not end early; default 1."""
     columns: Sequence[str] | None
-    """What is built; default stream, seq, subject, timestamp, headers, data."""
+    """Columns of the batches; default stream, seq, subject, timestamp, headers, data."""
 
 
 class PublisherOptions(TypedDict, total=False):
     """Options of `js.publisher`."""
 
     max_inflight: int | None
-    """Most messages that are unanswered at once; default None, as many as the way to the server carries."""
+    """Most unacknowledged messages; default None, which sizes the window by the path to the server."""
     max_bytes: int
-    """Most bytes of them, subjects and headers counted; default 64 MiB."""
+    """Most bytes of unacknowledged messages, including subjects and headers; default 64 MiB."""
     backpressure: bool
-    """At the limit `publish` waits; False raises `MaxAckPendingError`. Default True."""
+    """When the window is full, `publish` waits; False raises `MaxAckPendingError`. Default True."""
     ack_timeout: float
-    """Seconds until a message without an answer fails; default 30."""
+    """Seconds after which a message without an ack fails; default 30."""
 
 
 class OrderedConsumerOptions(TypedDict, total=False):
     """Options of the sync twin's `js.ordered_consumer`."""
 
     start_seq: int | None
-    """First sequence; default the first there is."""
+    """First sequence; default the first of the stream."""
     start_time: datetime | str | None
     """Instead of a sequence: the first message at or after this time (without a zone local time)."""
     deliver_policy: DeliverPolicy | str | None
@@ -171,32 +171,32 @@ class OrderedConsumerOptions(TypedDict, total=False):
     replay_policy: ReplayPolicy | str | None
     """"instant" (default), or "original": at the pace at which the messages were published."""
     headers_only: bool
-    """Leave the data out; default False."""
+    """Deliver messages without their payloads; default False."""
     on_rollback: OnRollback
-    """Where the server went back behind what was read: "fail" (default), "continue" or "earliest"."""
+    """Reaction to a stream that was rolled back behind the position: "fail" (default), "continue" or "earliest"."""
 
 
 class ReadOptions(TypedDict, total=False):
     """Options of `js.read`."""
 
     start_seq: int | None
-    """First sequence; default the first there is."""
+    """First sequence; default the first of the stream."""
     start_time: datetime | timedelta | str | None
-    """Instead of a sequence: the first message at or after this time; a timedelta or a span ("1h") is so long ago."""
+    """Instead of a sequence: the first message at or after a time; a timedelta or span ("1h") counts back from now."""
     end_seq: int | None
-    """One past the last sequence; default one past the last at opening."""
+    """One past the last sequence; default one past the stream's last sequence at opening."""
     end_time: datetime | timedelta | str | None
     """Instead of `end_seq`: the first message at or after this time is the first left out."""
     subjects: str | Sequence[str] | None
     """Filters, one or several that do not overlap; default all."""
     columns: Sequence[str] | None
-    """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
+    """Columns of the batches, in this order; default stream, seq, subject, timestamp, headers, data."""
     schema: ArrowSchema | Mapping[str, Any] | str | None
-    """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
+    """Decodes JSON payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer"); default none."""
     mode: DecodeMode
-    """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    """Handling of malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     format: PayloadFormat
-    """What payloads are, with a schema: "json" (default), or "arrow", streams of rows."""
+    """Encoding of payloads that are decoded: "json" (default), or "arrow", IPC streams of rows."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
     limit: int | None
@@ -204,97 +204,97 @@ class ReadOptions(TypedDict, total=False):
     batch_rows: int | None
     """Most rows of a batch; default 65536, and fewer in the first ones."""
     batch_bytes: int
-    """A batch is cut when its messages have this number of bytes; default 16 MiB."""
+    """Bytes of messages at which a batch ends; default 16 MiB."""
     fetch_bytes: int
-    """Most bytes on their way at a time, at most 32 MiB."""
+    """Most bytes requested and not yet received, at most 32 MiB."""
     direct: bool | None
     """Read by direct gets instead of a consumer; default None, for work-queue and interest streams."""
     follow: bool
-    """Goes on for ever with what comes; default False."""
+    """Continues with new messages, without end; default False."""
     timestamp_unit: TimestampUnit
-    """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
+    """Unit of the timestamps: "ns" (default), or "us" for readers without support for nanoseconds."""
     on_data_loss: OnDataLoss
-    """What is gone raises `DataLossError` with "error" (default); "warn" warns and reads what is left."""
+    """Missing messages raise `DataLossError` with "error" (default); "warn" warns and reads the rest."""
     on_rollback: OnRollback
-    """Where the server went back behind what was read: "fail" (default), "continue" or "earliest"."""
+    """Reaction to a stream that was rolled back behind the position: "fail" (default), "continue" or "earliest"."""
     progress: Progress | bool | None
-    """Called with (sequences done, in all or None); True shows a bar on a terminal. Default none."""
+    """Called with (sequences done, total or None); True shows a bar on a terminal. Default none."""
 
 
 class LatestOptions(TypedDict, total=False):
     """Options of `js.latest`."""
 
     columns: Sequence[str] | None
-    """What is built, in this order; default stream, seq, subject, timestamp, headers, data."""
+    """Columns of the batches, in this order; default stream, seq, subject, timestamp, headers, data."""
     schema: ArrowSchema | Mapping[str, Any] | str | None
-    """Decodes JSON payloads: `data` gives way to `value` of it (Arrow, DDL, dict, "infer"); default none."""
+    """Decodes JSON payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer"); default none."""
     mode: DecodeMode
-    """What happens to malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
+    """Handling of malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     format: PayloadFormat
-    """What payloads are, with a schema: "json" (default), or "arrow", streams of rows."""
+    """Encoding of payloads that are decoded: "json" (default), or "arrow", IPC streams of rows."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
     as_of_seq: int | None
-    """The state when this was the last sequence; default now."""
+    """The state at the time when this was the last sequence; default now."""
     as_of_time: datetime | timedelta | str | None
-    """Instead of `as_of_seq`: the state right before this time; a timedelta or a span ("1h") is so long ago."""
+    """Instead of `as_of_seq`: the state right before this time; a timedelta or a span ("1h") counts back from now."""
     deleted: bool
-    """Subjects whose last message is a deletion marker have a row too; default False."""
+    """Whether subjects whose last message is a deletion marker have a row; default False."""
     limit: int | None
     """Most rows; default all."""
     batch_rows: int | None
     """Most rows of a batch; default 65536, and fewer in the first ones."""
     batch_bytes: int
-    """A batch is cut when its messages have this number of bytes; default 16 MiB."""
+    """Bytes of messages at which a batch ends; default 16 MiB."""
     fetch_bytes: int
-    """Most bytes on their way at a time, at most 32 MiB."""
+    """Most bytes requested and not yet received, at most 32 MiB."""
     timestamp_unit: TimestampUnit
-    """Unit of the timestamps: "ns" (default), or "us" for readers that know no nanoseconds."""
+    """Unit of the timestamps: "ns" (default), or "us" for readers without support for nanoseconds."""
     progress: Progress | bool | None
-    """Called with (sequences done, in all); True shows a bar on a terminal. Default none."""
+    """Called with (sequences done, total); True shows a bar on a terminal. Default none."""
 
 
 class BindOptions(TypedDict, total=False):
     """Options of the sync twin's `js.subscribe_bind`."""
 
     config: ConsumerConfig | str | None
-    """The consumer's configuration, or its name; default None, which asks the server."""
+    """The consumer's configuration, or its name; default None, which requests it from the server."""
     consumer: str | None
     """The consumer's name."""
     manual_ack: bool
-    """Without effect here: there are no callbacks that could acknowledge."""
+    """Ignored: the sync face has no callbacks, so it acknowledges nothing automatically."""
     ordered_consumer: bool
     """All messages in order, without acks; default False."""
     pending_msgs_limit: int
-    """Most messages that may wait to be taken; default 524288."""
+    """Most buffered messages; default 524288."""
     pending_bytes_limit: int
-    """Most payload bytes that may wait to be taken; default 256 MiB."""
+    """Most bytes of buffered payloads; default 256 MiB."""
 
 
 class PushSubscribeOptions(PushConsumerOptions, total=False):
     """Options of the sync twin's `js.subscribe`; those of `ConsumerConfig` are for a new consumer."""
 
     durable: str | None
-    """Name of a consumer that stays; default None, one that goes with the subscription."""
+    """Name of a durable consumer; default None, an ephemeral one that ends with the subscription."""
     stream: str | None
-    """The stream; default None, found by the subject."""
+    """The stream; default None, looked up by the subject."""
     config: ConsumerConfig | None
     """Configuration of a new consumer; default none."""
     manual_ack: bool
-    """Without effect here: there are no callbacks that could acknowledge."""
+    """Ignored: the sync face has no callbacks, so it acknowledges nothing automatically."""
     ordered_consumer: bool
     """All messages in order, without acks; default False."""
     idle_heartbeat: float | None
-    """Seconds between signs of life while there is nothing; default 5 for an ordered consumer."""
+    """Seconds between heartbeats while there are no messages; default 5 for an ordered consumer."""
     flow_control: bool
-    """The server waits until what it has sent was taken; default False."""
+    """The server pauses until the messages that it has sent were processed; default False."""
     pending_msgs_limit: int
-    """Most messages that may wait to be taken; default 524288."""
+    """Most buffered messages; default 524288."""
     pending_bytes_limit: int
-    """Most payload bytes that may wait to be taken; default 256 MiB."""
+    """Most bytes of buffered payloads; default 256 MiB."""
     deliver_policy: DeliverPolicy | str | None
-    """Where it starts; default at the stream's beginning."""
+    """First message to deliver; default the first of the stream."""
     headers_only: bool | None
-    """Leave the data out; default no."""
+    """Deliver messages without their payloads; default no."""
     inactive_threshold: float | None
-    """Seconds without use after which it is removed."""
+    """Seconds without use after which the server removes it."""

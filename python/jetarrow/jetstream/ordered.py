@@ -1,4 +1,4 @@
-"""A stream's messages in order, one by one."""
+"""Iteration over a stream's messages in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jetarrow.jetstream.push import PushSubscription, ordered_config
 from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader import Reader
 
-# What a message is made of, and how many are handed over at a time while there are many.
+# Columns that a message is built from, and most rows of a batch.
 COLUMNS = ("subject", "headers", "data", "reply")
 BURST_ROWS = 4096
 
@@ -29,7 +29,7 @@ _LIMITS = (models.DEFAULT_JS_SUB_PENDING_MSGS_LIMIT, models.DEFAULT_JS_SUB_PENDI
 
 @dataclass
 class OrderedSpec:
-    """What `ordered_consumer` was asked for."""
+    """The validated options of `ordered_consumer`."""
 
     stream: str
     subjects: list[str]
@@ -41,10 +41,10 @@ class OrderedSpec:
     on_rollback: OnRollback = "fail"
 
     def __post_init__(self) -> None:
-        """Check that policy and start go together.
+        """Checks that policy and start are compatible.
 
         Raises:
-            ValueError: They do not.
+            ValueError: They are not, or an option has an invalid value.
         """
         check_literal("on_rollback", self.on_rollback, OnRollback)
         given = self.start_seq is not None, self.start_time is not None
@@ -53,22 +53,22 @@ class OrderedSpec:
         needs = {DeliverPolicy.BY_START_SEQUENCE: (True, False), DeliverPolicy.BY_START_TIME: (False, True)}
         if self.deliver_policy is not None and needs.get(self.deliver_policy, (False, False)) != given:
             raise ValueError(
-                f"deliver_policy={self.deliver_policy.value!r} does not go with start_seq={self.start_seq} and"
-                f" start_time={self.start_time}"
+                f"deliver_policy={self.deliver_policy.value!r} contradicts start_seq={self.start_seq} and"
+                f" start_time={self.start_time}: pass the policy or a start"
             )
 
     @property
     def pushed(self) -> bool:
-        """Whether it takes a push consumer: a read has no pace, no bare headers, and begins at one sequence."""
+        """Whether it needs a push consumer: a read has no pace, delivers payloads, and starts at one sequence."""
         paced = self.replay_policy is ReplayPolicy.ORIGINAL
         return paced or self.headers_only or self.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT
 
 
 class OrderedConsumer:
-    """All messages of a stream in order, none left out, without end. Made by `js.ordered_consumer`.
+    """All messages of a stream in order, without gaps and without end. Created by `js.ordered_consumer`.
 
-    Its consumer at the server is recreated at the next sequence whenever it is lost, so `async for` sees no gap across
-    reconnects and leader changes. The messages need no acks. Each `async for` begins at the start that was given.
+    A lost consumer is recreated at the next sequence, so `async for` has no gap across reconnects and leader changes.
+    The messages need no acks. Each `async for` begins at the given start.
     """
 
     def __init__(self, api: JetStreamApi, spec: OrderedSpec) -> None:
@@ -109,7 +109,7 @@ class OrderedConsumer:
         return Reader(self._api, read)
 
     async def _first(self) -> int | None:
-        """The sequence that a policy begins at; None is the first there is, or that of `start_time`."""
+        """The first sequence; None is the first of the stream, or that of `start_time`."""
         spec, manage = self._spec, Management(self._api)
         if spec.deliver_policy not in (DeliverPolicy.LAST, DeliverPolicy.NEW):
             return spec.start_seq
@@ -129,7 +129,7 @@ class OrderedConsumer:
             deliver_policy=spec.deliver_policy or DeliverPolicy.ALL,
             replay_policy=spec.replay_policy or ReplayPolicy.INSTANT,
             headers_only=spec.headers_only or None,
-            # The server wants a filter where it picks by subject.
+            # The server requires a filter for `last_per_subject`.
             filter_subjects=spec.subjects or [">"],
         )
         if spec.start_seq is not None:
@@ -164,7 +164,7 @@ def make_ordered_consumer(
     headers_only: bool = False,
     on_rollback: OnRollback = "fail",
 ) -> OrderedConsumer:
-    """As `js.ordered_consumer`, on an API."""
+    """Creates an ordered consumer; see `js.ordered_consumer`."""
     return OrderedConsumer(
         api,
         OrderedSpec(
@@ -197,26 +197,27 @@ class OrderedVerbs:
         headers_only: bool = False,
         on_rollback: OnRollback = "fail",
     ) -> OrderedConsumer:
-        """A stream's messages in order, one by one and without end: `async for msg in js.ordered_consumer("S")`.
+        """A stream's messages in order, without end: `async for msg in js.ordered_consumer("S")`.
 
         Args:
             stream: The stream.
             subjects: Filters, one or several that do not overlap; None is all.
-            start_seq: First sequence; None is the first there is.
+            start_seq: First sequence; None is the first of the stream.
             start_time: Instead of a sequence: the first message at or after this time.
-            deliver_policy: Instead of either where to begin: "all", "new", "last" (the last message, then on), or
-                "last_per_subject" (the last of each subject, then on).
+            deliver_policy: Instead of a start: "all", "new", "last" (from the last message), or "last_per_subject"
+                (from the last message of each subject).
             replay_policy: "instant", or "original": at the pace at which the messages were published. Default instant.
-            headers_only: Leave the data out.
-            on_rollback: As `js.read`: what happens where the server went back behind what was read.
+            headers_only: Deliver messages without their payloads.
+            on_rollback: As `js.read`: reaction to a stream that was rolled back behind the position.
 
         Raises:
-            ValueError: Policy and start do not go together.
-            DataLossError: While it is iterated: retention or a purge took messages before they were read. Not seen with
-                "last_per_subject", "original" and `headers_only`.
-            StreamRecreatedError: While it is iterated: the stream was deleted and created again; likewise.
+            ValueError: Policy and start are not compatible.
+            DataLossError: While it is iterated: a limit or a purge removed messages before they were read. Not detected
+                with "last_per_subject", "original" and `headers_only`.
+            StreamRecreatedError: While it is iterated: the stream was deleted and created again. Not detected with
+                these options either.
             StreamRolledBackError: While it is iterated: see `on_rollback`.
-            NotFoundError: While it is iterated: there is no such stream.
+            NotFoundError: While it is iterated: the stream does not exist.
         """
         return make_ordered_consumer(
             self._api,

@@ -1,4 +1,4 @@
-"""Priority groups of pull consumers (ADR-42): which client gets messages, and when."""
+"""Priority groups of pull consumers (ADR-42), which distribute messages among clients."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from jetarrow.jetstream.server_features import require_version
 if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi
 
-# Name, `min_pending`, `min_ack_pending`, `priority`, as the native core takes it.
+# Arguments of the native core: name, `min_pending`, `min_ack_pending`, `priority`.
 GroupRequest = tuple[str, int, int, int]
-# What the server takes.
+# Valid priorities of nats-server.
 PRIORITIES = range(10)
 
 
 class PriorityOptions(TypedDict, total=False):
-    """For consumers with `priority_groups`: in which group a request is made, and when it is to be served."""
+    """For consumers with `priority_groups`: the group of a request, and the conditions for serving it."""
 
     group: str | None
-    """The group; default none. A client that the group is pinned to stays it from request to request by itself."""
+    """The group; default none. The pin of a client is kept from request to request automatically."""
     min_pending: int | None
-    """Policy "overflow": only while at least so many messages are still to come; default always."""
+    """Policy "overflow": serve the request while at least this number of messages is pending; default always."""
     min_ack_pending: int | None
-    """Policy "overflow": only while at least so many messages wait for their acks; default always."""
+    """Policy "overflow": serve it while at least this number of messages is unacknowledged; default always."""
     priority: int | None
-    """Policy "prioritized" (server 2.12): 0, the default, is served before 1, and so on up to 9."""
+    """Policy "prioritized" (server 2.12): from 0, which is the default and is served first, to 9."""
 
 
 def group_request(api: JetStreamApi, options: PriorityOptions) -> GroupRequest | None:
-    """The options as the native core takes them; None where no group is given.
+    """Converts the options to arguments of the native core; None without a group.
 
     Raises:
-        TypeError: An unknown option.
-        ValueError: A number without a group, or one that the server does not take.
+        TypeError: An option is unknown.
+        ValueError: A number is given without a group, or is invalid.
         UnsupportedError: The server is too old.
     """
     return _group_request(api, **options) if options else None
@@ -50,7 +50,7 @@ def _group_request(
     if group is None:
         given = [name for name, value in numbers.items() if value is not None]
         if given:
-            raise ValueError(f"{given[0]} needs group, the name of one of the consumer's priority_groups")
+            raise ValueError(f"{given[0]} is set without group: pass the name of one of the consumer's priority_groups")
         return None
     require_version(api, "group", (2, 11))
     for name, value in numbers.items():

@@ -14,10 +14,10 @@ REPORT_INTERVAL = 0.1
 
 
 def reporter(progress: Progress | bool | None, label: str, unit: str = "rows") -> Progress | None:
-    """What an argument `progress` asks for.
+    """The progress function of an argument `progress`.
 
     Raises:
-        TypeError: It is neither True nor a function.
+        TypeError: It is neither a bool nor a function.
     """
     if progress is True:
         return progress_bar(label, unit)
@@ -25,7 +25,7 @@ def reporter(progress: Progress | bool | None, label: str, unit: str = "rows") -
 
 
 def progress_bar(label: str, unit: str = "rows") -> Progress | None:
-    """A bar on stderr; None where stderr is no terminal."""
+    """A progress bar on stderr; None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         return None
     width = 30

@@ -23,7 +23,7 @@ from jetarrow.jetstream.publisher import BURST_PENDING, MIN_PENDING, LoopPublish
 from jetarrow.jetstream.server_features import require_version
 
 _V = TypeVar("_V")
-# One value for all rows, or one or None per row.
+# One value for all rows, or one value or None for each row.
 PerRow: TypeAlias = _V | Sequence[_V | None] | ArrowProducer | None
 
 
@@ -52,17 +52,17 @@ class PublishVerbs(CounterVerbs):
         expected_last_msg_id: str | None = None,
         **extras: Unpack[PublishExtras],
     ) -> models.PubAck:
-        """Publishes one message and waits until a stream has stored it.
+        """Publishes one message and waits until a stream has acknowledged it.
 
         Args:
-            subject: What to publish to; a stream must take it.
-            payload: Bytes-like, or str, which is sent as UTF-8.
-            timeout: Seconds, default that of the context.
-            stream: The stream that must take it.
+            subject: The subject; a stream must store it.
+            payload: Bytes-like, or a str, which is encoded as UTF-8.
+            timeout: Seconds. Default: the timeout of the context.
+            stream: The stream that must store it.
             expected_stream: Another name for `stream`.
             headers: Name to value, or to a list of values. The mapping is not changed.
-            msg_ttl: Seconds until the message goes, or "never" (whatever the stream's `max_age`); the stream must have
-                `allow_msg_ttl`.
+            msg_ttl: Seconds after which the server deletes the message, or "never", which overrides the stream's
+                `max_age`. The stream must have `allow_msg_ttl`.
             msg_id: The stream stores one message per id within its duplicate window.
             expected_last_seq: The stream's last sequence must be this.
             expected_last_subject_seq: The last sequence of the subject must be this; 0 is none.
@@ -71,14 +71,14 @@ class PublishVerbs(CounterVerbs):
                 `schedule_source`, `schedule_ttl`, `schedule_time_zone` and `schedule_rollup`; see `PublishExtras`.
 
         Raises:
-            NoStreamResponseError: No stream takes it, and none did a quarter of a second later; or the one that
-                takes it had no leader within `timeout`.
-            APIError: The stream refuses the message; carries the server's codes.
-            TimeoutError: No answer in time: it may or may not be stored.
+            NoStreamResponseError: No stream stores the subject, also 250 ms later; or the stream that stores it elected
+                no leader within `timeout`.
+            APIError: The stream rejects the message; carries the server's codes.
+            TimeoutError: No ack within `timeout`; the message may or may not be stored.
             UnsupportedError: `msg_ttl` on a server older than 2.11; nothing was sent.
-            BadSubjectError: The subject is not valid; nothing was sent.
-            BadHeaderError: A header cannot be sent; nothing was sent.
-            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
+            BadSubjectError: The subject is invalid; nothing was sent.
+            BadHeaderError: A header is invalid; nothing was sent.
+            MaxPayloadError: The message with its headers exceeds the server's `max_payload`; nothing was sent.
         """
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
@@ -99,7 +99,7 @@ class PublishVerbs(CounterVerbs):
         return await future
 
     def _new_publisher(self) -> LoopPublisher:
-        """The publisher behind `publish` and `publish_async`: one for the loop that runs, with one window."""
+        """Creates the publisher that `publish` and `publish_async` share on the running event loop."""
         self._publisher = publisher = LoopPublisher(
             self._api.session,
             prefix=self._api.prefix,
@@ -140,20 +140,20 @@ class PublishVerbs(CounterVerbs):
             expected_last_subject_seq: As `publish`.
             expected_last_msg_id: As `publish`.
             **extras: As `publish`.
-            wait_stall: Seconds to wait for room when as many messages are unanswered as the context allows
-                (`publish_async_max_pending`); None waits as long as it takes.
+            wait_stall: Seconds to wait for room in the window while it has `publish_async_max_pending` unacknowledged
+                messages; None waits without a limit.
 
         Returns:
-            A future that resolves to the `PubAck` or raises a typed error, at the latest after the context's
-            `ack_timeout`, default 30 seconds.
+            A future of the `PubAck` or of a typed error. It is done at the latest after the context's `ack_timeout`,
+            default 30 seconds.
 
         Raises:
-            TooManyStalledMsgsError: No room within `wait_stall`.
-            MaxAckPendingError: No room, and the context has `backpressure_on_inflight=False`.
+            TooManyStalledMsgsError: The window stayed full for `wait_stall` seconds.
+            MaxAckPendingError: The window is full, and the context has `backpressure_on_inflight=False`.
             UnsupportedError: `msg_ttl` on a server older than 2.11; nothing was sent.
-            BadSubjectError: The subject is not valid; nothing was sent.
-            BadHeaderError: A header cannot be sent; nothing was sent.
-            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
+            BadSubjectError: The subject is invalid; nothing was sent.
+            BadHeaderError: A header is invalid; nothing was sent.
+            MaxPayloadError: The message with its headers exceeds the server's `max_payload`; nothing was sent.
         """
         stream = stream or expected_stream
         expected = (stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
@@ -169,11 +169,11 @@ class PublishVerbs(CounterVerbs):
         return future
 
     def publish_async_pending(self) -> int:
-        """How many messages of `publish` and `publish_async` have no answer yet."""
+        """The number of unacknowledged messages of `publish` and `publish_async`."""
         return self._publisher.native.pending if self._publisher is not None else 0
 
     async def publish_async_completed(self) -> None:
-        """Waits until every message of `publish_async` has its answer."""
+        """Waits until every message of `publish_async` is acknowledged or has failed."""
         if self._publisher is not None:
             await self._publisher.wait_for_acks()
 
@@ -186,15 +186,16 @@ class PublishVerbs(CounterVerbs):
         backpressure: bool = True,
         ack_timeout: float = 30.0,
     ) -> Publisher:
-        """A publisher with a window of its own, for messages that come one by one.
+        """A publisher with its own window, for messages that are published one by one.
 
         Args:
             subject: Default subject of its messages.
-            max_inflight: Most messages that are unanswered at once. None grows by itself as the way to the server
-                carries more, and keeps what queues on it to about a round trip; at least 512 may be pending.
-            max_bytes: Most bytes of them, subjects and headers counted. A larger message goes alone.
-            backpressure: At the limit `publish` waits; False raises `MaxAckPendingError` at once.
-            ack_timeout: Seconds until a message without an answer fails.
+            max_inflight: Most unacknowledged messages. None sizes the window by the path to the server: it grows with
+                the delivery rate and limits queueing to about one round trip; at least 512 messages may be pending.
+            max_bytes: Most bytes of unacknowledged messages, including subjects and headers. A larger message is sent
+                alone.
+            backpressure: When the window is full, `publish` waits; False raises `MaxAckPendingError` at once.
+            ack_timeout: Seconds after which a message without an ack fails.
         """
 
         def make() -> LoopPublisher:
@@ -230,58 +231,57 @@ class PublishVerbs(CounterVerbs):
         extra: ExtraColumns = "error",
         progress: Progress | bool | None = None,
     ) -> PublishResult:
-        """Publishes many messages, many in flight at once, and returns what became of each.
+        """Publishes many messages, many in flight at once, and returns the result of each.
 
         Args:
-            subject: One for all rows, or one per row (a sequence, or an Arrow string column). None where the payloads
-                are a table with a column `subject`; given both, this wins.
+            subject: One for all rows, or one per row (a sequence, or an Arrow string column). None if the payloads are
+                a table with a column `subject`, which a subject given here overrides.
             payloads: A sequence of bytes-like or str; or Arrow data of any library: a binary or string column, or a
                 table with a column `data` and optionally `subject`, `headers` (map<string, string or list<string>>) and
-                `msg_id`; what `js.read` gives besides means nothing here.
-                A stream is read block by block, so that memory stays bounded. A null payload is that row's
-                error, and so is everything that is wrong with a row of a stream.
-            headers: One mapping for all rows, or one or None per row. Beside a table's column `headers` they are added
-                to it, and win.
+                `msg_id`; other columns of a `js.read` are ignored. An Arrow stream is read block by block, so memory
+                use is bounded. A null payload is an error of its row, as is every defect of a row of a stream.
+            headers: One mapping for all rows, or one mapping or None per row. They are added to those of a table's
+                column `headers`, and override them.
             msg_ids: One (or None) per row, a sequence or an Arrow string column; the stream stores one message per id
                 within its duplicate window, which a purge does not empty.
             msg_id: Another name for `msg_ids`; a table's column may have either name.
-            msg_ttl: Seconds until the messages go, or "never"; the stream must have `allow_msg_ttl`. One for all rows,
-                or one or None per row, as what follows: a sequence or an Arrow column.
-            expected_stream: The stream that must take every row.
-            expected_last_seq: The stream's last sequence must be this when the row is stored. With many rows in flight
-                only some can hold.
+            msg_ttl: Seconds after which the server deletes the messages, or "never"; the stream must have
+                `allow_msg_ttl`. One for all rows, or a sequence or Arrow column with one or None per row, as for
+                `expected_last_seq`, `expected_last_subject_seq` and `expected_last_msg_id`.
+            expected_stream: The stream that must store every row.
+            expected_last_seq: The stream's last sequence must be this when the row is stored. It can hold for few of
+                the rows in flight.
             expected_last_subject_seq: The last sequence of the row's subject must be this; 0 is none.
             expected_last_msg_id: The last message's id must be this.
             mode: "window", an ack for every row; "fast", the server's fast ingest (ADR-50, server 2.14, a stream with
                 `allow_batched`): few acks, and no sequence but the last row's; "atomic", all rows or none (ADR-50,
-                server 2.12, a stream with `allow_atomic`, at most 1000 rows); "auto", fast where server and stream
-                allow it and all rows go to one stream, else window.
-            max_inflight: Most rows that are unanswered at once. None grows by itself as the way to the server carries
-                more, and keeps what queues on it to about a round trip; in mode "fast", where one row in some hundred
-                is answered, never fewer than 5000.
-            max_bytes: Most bytes of them, subjects and headers counted; default 64 MiB. A larger row goes alone, and an
-                atomic batch, which is answered as a whole, is not held to it.
-            timeout: Seconds a row may stay unanswered; when nothing at all was answered for so long, every row left
-                ends in an error and the call is over.
-            resend: After a lost connection: None sends the rows in flight again that have a message id, as long as the
-                stream's duplicate window knows it, and ends the others in `PublishUnconfirmedError`; True and False
-                force it for all.
-            extra: Other columns of a table, which may be misspelt ones: "error" refuses them by name, "ignore" leaves
-                them out.
-            progress: Called with (rows done, rows in all) at most ten times a second; True shows a bar on stderr where
-                that is a terminal.
+                server 2.12, a stream with `allow_atomic`, at most 1000 rows); "auto", fast if server and stream
+                support it and all rows are for one stream, otherwise window.
+            max_inflight: Most unacknowledged rows. None sizes the window by the path to the server: it grows with the
+                delivery rate and limits queueing to about one round trip. In mode "fast", in which the server
+                acknowledges one of some hundred rows, it is at least 5000.
+            max_bytes: Most bytes of unacknowledged rows, including subjects and headers; default 64 MiB. A larger row
+                is sent alone. The limit does not apply to an atomic batch, which is acknowledged as a whole.
+            timeout: Seconds that a row may be unacknowledged. If nothing was acknowledged for this time, all remaining
+                rows fail and the call returns.
+            resend: After a reconnect: None resends the rows in flight that have a message id, within the stream's
+                duplicate window, and fails the others with `PublishUnconfirmedError`; True resends all, False none.
+            extra: Other columns of a table, which may be misspelt ones: "error" rejects them by name, "ignore" ignores
+                them.
+            progress: Called with (rows done, total rows) at most ten times a second; True shows a bar on stderr if that
+                is a terminal.
 
         Returns:
-            The result of each row; failed rows are in its `errors`, so call `raise_for_errors()` where none may fail.
+            The result of each row. Failed rows are in its `errors`: call `raise_for_errors()` if none may fail.
 
         Raises:
-            TypeError: An argument is of a wrong type; nothing was sent.
-            ValueError: An argument has a value that cannot be used; nothing was sent.
-            BadSubjectError: A subject is not valid; nothing was sent.
-            BadHeaderError: A header cannot be sent; nothing was sent.
-            MaxPayloadError: A message is larger than the server takes, headers counted; nothing was sent.
-            BatchError: An atomic batch, or a fast one at its start, was refused: nothing is stored. Carries the
-                server's codes, and the row where the server names it.
+            TypeError: An argument has a wrong type; nothing was sent.
+            ValueError: An argument has an invalid value; nothing was sent.
+            BadSubjectError: A subject is invalid; nothing was sent.
+            BadHeaderError: A header is invalid; nothing was sent.
+            MaxPayloadError: A message with its headers exceeds the server's `max_payload`; nothing was sent.
+            BatchError: An atomic batch, or the start of a fast one, was rejected: nothing is stored. It has the
+                server's codes, and the row if the server names it.
             UnsupportedError: Server or stream lacks the mode, or the server is older than 2.11 and `msg_ttl` is given.
         """
         if msg_ids is not None and msg_id is not None:
@@ -326,22 +326,22 @@ class PublishVerbs(CounterVerbs):
 
         Args:
             subject: The counter.
-            by: How much is added; negative takes away.
-            timeout: Seconds, default that of the context.
+            by: The increment; negative to decrement.
+            timeout: Seconds. Default: the timeout of the context.
             headers: Name to value, or to a list of values. The mapping is not changed.
             msg_id: The stream counts one message per id within its duplicate window.
 
         Returns:
-            The counter's value after it, however large; the present one where the id was counted before.
+            The counter's value after the increment, of any size. If `msg_id` was counted before: the current value.
 
         Raises:
             BadRequestError: The stream is no counter.
-            NoStreamResponseError: No stream takes the subject.
+            NoStreamResponseError: No stream stores the subject.
             UnsupportedError: The server is older than 2.12.
-            TimeoutError: No answer in time: it may or may not be counted.
+            TimeoutError: No ack within `timeout`; the increment may or may not be counted.
         """
         require_version(self._api, "increment", (2, 12))
         counted = {**(headers or {}), Header.INCR.value: f"{by:+d}"}
         ack = await self.publish(subject, b"", timeout, headers=counted, msg_id=msg_id)
-        # Where it was counted before, the server does not say the value.
+        # The ack of a duplicate has no value.
         return await self.counter(ack.stream, subject) if ack.duplicate else value_of(ack, subject)

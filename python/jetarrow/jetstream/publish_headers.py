@@ -1,4 +1,4 @@
-"""What a message may ask of its stream beside being stored: headers, by keyword."""
+"""Headers of a publish that JetStream reads, made from keywords: expectations, time to live, rollup, schedules."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ TimeToLive = float | timedelta | str
 
 
 class PublishExtras(TypedDict, total=False):
-    """Keywords of a publish that few messages have."""
+    """Rarely used keywords of a publish."""
 
     expected_last_subject_seq_subject: str | None
-    """The subject that `expected_last_subject_seq` is about, wildcards allowed (server 2.11); default the message's."""
+    """The subject of `expected_last_subject_seq`, wildcards allowed (server 2.11); default the message's subject."""
     rollup: Rollup | None
-    """"sub": it takes the place of all earlier messages of its subject; "all": of all there are. The stream must have
-    `allow_rollup_hdrs`. Default: of none."""
+    """"sub": it replaces all earlier messages of its subject; "all": all messages of the stream. The stream must have
+    `allow_rollup_hdrs`. Default: it replaces none."""
     schedule: str | datetime | timedelta | None
-    """When, or how often, the message is published to `schedule_target`: a time, an interval, or the server's text
+    """The time or the interval of publishing the message to `schedule_target`: a datetime, a timedelta, or the
+    server's text
     ("@at …" and, from server 2.14 on, "@every 5m", "@hourly", a cron line with seconds first). The stream must have
     `allow_msg_schedules` (server 2.12). A subject has one schedule, the last; purging the subject ends it."""
     schedule_target: str | None
-    """The subject, another one of the same stream, that the schedule publishes to."""
+    """The subject that the schedule publishes to: another subject of the same stream."""
     schedule_source: str | None
     """Instead of this payload the schedule publishes the last message of this subject (server 2.14)."""
     schedule_ttl: float | timedelta | str | None
-    """Time to live of what the schedule publishes, as `msg_ttl`."""
+    """Time to live of the messages that the schedule publishes, as `msg_ttl`."""
     schedule_time_zone: str | None
-    """The zone that a cron line is about, such as "Europe/Berlin" (server 2.14); default UTC."""
+    """The time zone of a cron line, such as "Europe/Berlin" (server 2.14); default UTC."""
     schedule_rollup: str | None
-    """"sub": what the schedule publishes takes the place of what it published before (server 2.14)."""
+    """"sub": a message of the schedule replaces the ones that it published before (server 2.14)."""
 
 
 def ttl_text(value: TimeToLive, name: str = "msg_ttl") -> str:
-    """A time to live as the server reads it: whole seconds, at least one, or "never" (ADR-43)."""
+    """Formats a time to live for the server: whole seconds, at least one, or "never" (ADR-43)."""
     if isinstance(value, str):
         if value != "never":
             raise ValueError(f'{name} must be seconds, a timedelta or "never", not {value!r}')
@@ -59,18 +60,18 @@ def ttl_text(value: TimeToLive, name: str = "msg_ttl") -> str:
 
 
 def _schedule_text(value: str | datetime | timedelta) -> str:
-    """A schedule as the server reads it (ADR-51)."""
+    """Formats a schedule for the server (ADR-51)."""
     if isinstance(value, datetime):
         return f"@at {to_rfc3339(value)}"
     if isinstance(value, timedelta):
         if value < timedelta(seconds=1):
-            raise ValueError(f"schedule must be at least every second, not {value}")
+            raise ValueError(f"schedule must be an interval of at least 1 second, not {value}")
         return f"@every {value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
     return value
 
 
 def _extra_headers(api: JetStreamApi, extras: PublishExtras) -> dict[str, str]:
-    """The headers that stand for the keywords."""
+    """The headers of the keywords in `PublishExtras`."""
     given: dict[str, Any] = {name: value for name, value in extras.items() if value is not None}
     if unknown := given.keys() - PublishExtras.__annotations__.keys():
         raise TypeError(f"publish has no option {sorted(unknown)[0]!r}")
@@ -86,7 +87,9 @@ def _extra_headers(api: JetStreamApi, extras: PublishExtras) -> dict[str, str]:
         require_version(api, f"schedule={text!r}", (2, 12) if text.startswith("@at ") else (2, 14))
         result[Header.SCHEDULE] = text
     elif any(name.startswith("schedule") for name in given):
-        raise ValueError("schedule is missing: when, or how often")
+        raise ValueError(
+            "schedule is missing, but another schedule_ option is set: set schedule to a time or an interval"
+        )
     for name, header in _SCHEDULE.items():
         if (value := given.get(name)) is not None:
             require_version(api, name, (2, 12) if name == "schedule_target" else (2, 14))
@@ -114,11 +117,11 @@ def publish_headers(
     ttl: TimeToLive | None,
     extras: PublishExtras | None = None,
 ) -> Headers | None:
-    """The headers, and those that say what is expected, in a mapping of its own.
+    """The headers of a message with those of its expectations, in a new mapping.
 
     Raises:
-        ValueError: A value that the server does not take.
-        TypeError: An unknown keyword.
+        ValueError: A value is invalid.
+        TypeError: A keyword is unknown.
         UnsupportedError: The server is too old.
     """
     check_whole(expected_last_seq=last_seq, expected_last_subject_seq=last_subject_seq)
@@ -137,12 +140,12 @@ def publish_headers(
     return result
 
 
-# What a message nearly always expects.
+# The expectations of most messages: none.
 NO_EXPECTATIONS = (None, None, None, None, None)
 
 
 def _is_scalar(value: object) -> bool:
-    """Whether it is one value for all rows, and not one per row."""
+    """Whether it is one value for all rows, not one per row."""
     return value is None or isinstance(value, str | int | float | timedelta)
 
 
@@ -152,7 +155,7 @@ def _per_row(name: str, value: Any, rows: int) -> list[Any]:
         return [value] * rows
     if not isinstance(value, Iterable):
         raise TypeError(f"{name} must be one value or one per row, not {type(value).__name__}")
-    # What an Arrow array of pyarrow yields has its Python value inside.
+    # An array of pyarrow yields scalars.
     found = [item.as_py() if hasattr(item, "as_py") else item for item in value]
     if len(found) != rows:
         raise ValueError(f"{name} has {len(found)} entries, payloads has {rows}")
@@ -172,11 +175,11 @@ def batch_headers(
     last_msg_id: Any,
     ttl: Any,
 ) -> tuple[RowHeaders, str | None]:
-    """The headers of the rows of a batch with what each of them expects, and the time to live of all of them.
+    """The headers of the rows of a batch with those of their expectations, and the time to live of all rows.
 
     Raises:
-        ValueError: A value that the server does not take, or not one per row.
-        TypeError: A value of a wrong type; or the payloads are a stream, whose rows nobody has counted.
+        ValueError: A value is invalid, or a sequence does not have one value per row.
+        TypeError: A value has a wrong type, or the payloads are an Arrow stream, whose number of rows is unknown.
         UnsupportedError: The server is too old.
     """
     all_ttl = None
@@ -196,7 +199,9 @@ def batch_headers(
     try:
         rows = len(payloads)
     except TypeError:
-        raise TypeError("what is expected per row needs payloads with a length, not a stream") from None
+        raise TypeError(
+            "an expected_ option or msg_ttl per row needs payloads with a length, not an Arrow stream"
+        ) from None
     columns = [_per_row(name, value, rows) for name, value in given.items()]
     each = [headers] * rows if headers is None or isinstance(headers, Mapping) else headers
     if len(each) != rows:

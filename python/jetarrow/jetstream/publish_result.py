@@ -1,4 +1,4 @@
-"""What became of the rows of a batch."""
+"""Result of a bulk publish."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from jetarrow.jetstream.errors import BatchError
 
 
 class RowError(NamedTuple):
-    """A row that was not stored, and why."""
+    """A row that was not stored, and its error."""
 
     row: int
     error: Exception
 
 
 class PublishResult:
-    """What became of each row of a `publish_batch`.
+    """The result of each row of a `publish_batch`.
 
-    As an Arrow producer (`__arrow_c_array__`) it is a table with one row per message: `row: int64`, `seq: int64` (null
-    where there is none), `status: string` (stored, duplicate, error), `error: string` (null where there is none).
+    As an Arrow producer (`__arrow_c_array__`) it is a table with one row per message: `row: int64`, `seq: int64`
+    (null if it has none), `status: string` (stored, duplicate, error), `error: string` (null if it has none).
     """
 
     def __init__(self, native: _jetarrow.PublishOutcome) -> None:
@@ -29,24 +29,24 @@ class PublishResult:
 
     @property
     def stream(self) -> str | None:
-        """The stream that took the rows; None where they went to more than one, or none was stored."""
+        """The stream that stored the rows; None if several did, or if no row was stored."""
         return self._native.stream
 
     @property
     def count(self) -> int:
-        """Rows given: as many as stored, duplicates and errors together."""
+        """The number of rows: stored, duplicates and errors together."""
         return self._native.count
 
     @property
     def stored(self) -> int:
-        """Rows that the stream stored."""
+        """The number of rows that the stream stored."""
         return self._native.stored
 
     @property
     def duplicates(self) -> int | None:
-        """Rows whose message id the stream knew; also a row that had to be sent twice after a lost connection.
+        """The number of rows with a message id that the stream had stored before, also by a resend after a reconnect.
 
-        None in mode fast, where the server does not tell: such rows count as stored.
+        None in mode fast, in which the server does not report duplicates: such rows count as stored.
         """
         return self._native.duplicates
 
@@ -54,7 +54,7 @@ class PublishResult:
     def seqs(self) -> _jetarrow.Array:
         """The stream sequence of each row: an Arrow int64 array.
 
-        Null where the row failed and, in mode fast, where the server does not tell: at all rows but the last.
+        Null if the row failed. In mode fast the server reports only the sequence of the last row.
         """
         return self._native.seqs
 

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi
 
 
-# Where the window grows by itself: messages that may be pending however small it is. Without backpressure the limit is
-# an error, which a burst must not meet before the window has grown; with it, what comes next need not wait behind many.
+# Minimum number of messages that may be pending while the window is sized automatically. Without backpressure a full
+# window is an error, so a burst must fit before the window has grown. With backpressure a smaller number keeps the
+# queue of the next message short.
 BURST_PENDING, MIN_PENDING = 5_000, 512
 
 
 class LoopPublisher:
-    """The native publisher of one event loop (or of all threads, where there is none), with its limits."""
+    """The native publisher of one event loop, or of all threads if there is no loop."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class LoopPublisher:
             spare=spare,
             timeout=ack_timeout,
             by_turn=ack_futures.by_turn,
-            # Only a publisher with its own window, which also bounds bytes, asks for its failures at the end.
+            # Only a publisher with its own window, which limits bytes too, reads its failures when it is closed.
             keep_failed=max_bytes is not None,
         )
         self.publish = self.native.publish
@@ -68,17 +69,17 @@ class LoopPublisher:
             raise TooManyStalledMsgsError from None
 
     async def wait_for_acks(self, wait: float | None = None) -> None:
-        """Waits, at most `wait` seconds, until every message has its answer."""
+        """Waits, at most `wait` seconds, until every message is acknowledged or has failed."""
         with suppress(TimeoutError):
             await self._ack_futures.wait_while(lambda: self.native.pending > 0, self.native.room, wait)
 
     def unanswered(self) -> tuple[int, int]:
-        """Messages that have no answer yet, and their bytes."""
+        """Number and bytes of the unacknowledged messages."""
         return self.native.pending, self.native.pending_bytes
 
 
 class Stats(NamedTuple):
-    """What a publisher has done so far."""
+    """Counters of a publisher."""
 
     stored: int
     duplicates: int
@@ -90,7 +91,7 @@ class Stats(NamedTuple):
 class Publisher:
     """Publishes message by message with many in flight. Made by `js.publisher`; use it with `async with`.
 
-    Leaving the block waits for all acks; failed messages whose future was not awaited raise `BatchError` there.
+    Leaving the block waits for all acks. It raises `BatchError` if messages failed whose future was not awaited.
     """
 
     def __init__(
@@ -130,34 +131,37 @@ class Publisher:
 
         Args:
             payload: Bytes-like, or str, which is sent as UTF-8.
-            subject: Default the publisher's.
+            subject: The subject. Default: that of the publisher.
             headers: Name to value, or to a list of values.
             msg_id: The stream stores one message per id within its duplicate window.
             msg_ttl: As `js.publish`, like the rest.
-            expected_stream: The stream that must take it.
+            expected_stream: The stream that must store it.
             expected_last_seq: The stream's last sequence must be this.
             expected_last_subject_seq: The last sequence of the subject must be this; 0 is none.
             expected_last_msg_id: The last message's id must be this.
             **extras: As `js.publish`.
 
         Returns:
-            A future that resolves to the `PubAck`, or raises a typed error.
+            A future of the `PubAck` or of a typed error.
 
         Raises:
             MaxAckPendingError: The window is full and the publisher has `backpressure=False`; nothing was sent.
-            BadSubjectError: The subject is not valid; nothing was sent.
-            BadHeaderError: A header cannot be sent; nothing was sent.
-            MaxPayloadError: Larger than the server takes, headers counted; nothing was sent.
-            Error: The publisher's block was left.
+            BadSubjectError: The subject is invalid; nothing was sent.
+            BadHeaderError: A header is invalid; nothing was sent.
+            MaxPayloadError: The message with its headers exceeds the server's `max_payload`; nothing was sent.
+            Error: The `async with` block of the publisher has ended.
         """
         publisher = self._loop_publisher
         if self._over:
-            raise Error("this publisher's block is over: publish within it, or make another one with js.publisher()")
+            raise Error(
+                "could not publish: the block of this publisher has ended; publish inside it, or create another one"
+                " with js.publisher()"
+            )
         if publisher is None:
             publisher = self._loop_publisher = self._make()
         target = subject if subject is not None else self._subject
         if target is None:
-            raise TypeError("subject is missing: give it to publisher() or to publish()")
+            raise TypeError("subject is missing: pass it to publisher() or to publish()")
         expected = (expected_stream, expected_last_seq, expected_last_subject_seq, expected_last_msg_id, msg_ttl)
         if extras or expected != NO_EXPECTATIONS:
             headers = publish_headers(self._api, headers, *expected, extras)
@@ -168,7 +172,7 @@ class Publisher:
         return future
 
     async def flush(self) -> None:
-        """Waits until every message has its answer."""
+        """Waits until every message is acknowledged or has failed."""
         await self._wait_for_acks()
 
     async def _wait_for_acks(self, wait: float | None = None) -> None:
@@ -177,7 +181,7 @@ class Publisher:
 
     @property
     def pending(self) -> int:
-        """Messages that have no answer yet."""
+        """The number of unacknowledged messages."""
         return self._loop_publisher.native.pending if self._loop_publisher is not None else 0
 
     @property
@@ -199,7 +203,7 @@ class Publisher:
             await self._finish()
 
     async def _finish(self) -> None:
-        """Waits for all acks, and raises the errors that no caller has seen."""
+        """Waits for all acks, and raises the errors whose futures were not awaited."""
         self._over = True
         await self.flush()
         if self._loop_publisher is None:
@@ -211,5 +215,6 @@ class Publisher:
                 if isinstance(failure, Exception):
                     unseen.append(RowError(number, failure))
         if unseen:
-            text = f"{len(unseen)} messages were not stored and nobody awaited them; the first: {unseen[0].error}"
+            text = f"{len(unseen)} messages were not stored and their futures were not awaited;"
+            text += f" the first: {unseen[0].error}"
             raise BatchError(text, errors=unseen) from unseen[0].error

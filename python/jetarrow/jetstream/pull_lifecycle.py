@@ -1,4 +1,4 @@
-"""How a pull subscription ends, and how messages are asked for that its iteration yields."""
+"""Lifecycle of a pull subscription: `pull` and its iteration, limits, unsubscribe and drain."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class PullRequest(NamedTuple):
 
 
 def message_size(msg: Msg) -> int:
-    """Bytes of a message, nearly as the server counts them for a `max_bytes`."""
+    """Bytes of a message, approximately as the server counts them for a `max_bytes`."""
     headers = sum(len(name) + sum(map(len, values)) for name, values in (msg.headers_all or {}).items())
     return len(msg.subject) + len(msg.reply) + len(msg.data) + headers
 
 
 class PullLifecycle:
-    """What a pull subscription has for its end, and `pull`."""
+    """The end of a pull subscription, and `pull`."""
 
     _api: JetStreamApi
     _session: Session
@@ -82,15 +82,14 @@ class PullLifecycle:
 
     @property
     def closed(self) -> ClosedEvent:
-        """Its end, to wait for: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
+        """An event of its end: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
         return self._closed_event.watch_connection()
 
     async def unsubscribe(self, limit: int = 0) -> None:
-        """Ends the subscription. The consumer stays.
+        """Ends the subscription. The consumer is not deleted.
 
         Args:
-            limit: End it only once this number of messages has been handed out, counted from its beginning; 0 ends it
-                now.
+            limit: Number of messages, counted from the start of the subscription, after which it ends; 0 ends it now.
 
         Raises:
             BadSubscriptionError: It has ended already.
@@ -103,7 +102,7 @@ class PullLifecycle:
             self._end()
 
     async def drain(self) -> None:
-        """Asks for nothing more. What is at hand is still handed out, then iterations end.
+        """Sends no more requests. Iterations yield the buffered messages, then end.
 
         Raises:
             BadSubscriptionError: It has ended already.
@@ -113,7 +112,7 @@ class PullLifecycle:
         self._end()
 
     async def destroy(self) -> None:
-        """Ends the subscription and deletes its consumer, if that is still there."""
+        """Ends the subscription, and deletes its consumer if that still exists."""
         if not self._closed:
             self._end()
         with expect_not_found(), suppress(NotFoundError):
@@ -128,7 +127,7 @@ class PullLifecycle:
             task.cancel()
 
     async def _until_closed(self, messages: Awaitable[_T]) -> _T:
-        """Waits for messages, until the subscription ends.
+        """Waits for messages until the subscription ends.
 
         Raises:
             BadSubscriptionError: It has ended.
@@ -141,7 +140,7 @@ class PullLifecycle:
         except NotFoundError as error:
             raise await self._api.explain_not_found(error, self._stream, self._consumer) from None
         except asyncio.CancelledError:
-            # Ours is one of the cancellations; another one goes on.
+            # `_end` cancelled this task; a cancellation by another caller is raised.
             if self._closed and task is not None and task.uncancel() == 0:
                 raise BadSubscriptionError from None
             raise
@@ -150,10 +149,10 @@ class PullLifecycle:
                 self._waiting_tasks.discard(task)
 
     def _remaining(self, most: int) -> int:
-        """How many messages may still be asked for.
+        """The number of messages that may still be requested, at most `most`.
 
         Raises:
-            BadSubscriptionError: None: it has ended.
+            BadSubscriptionError: The subscription has ended.
         """
         if self._closed:
             raise BadSubscriptionError
@@ -175,14 +174,14 @@ class PullLifecycle:
         max_wait: float | None = None,
         **priority: Unpack[PriorityOptions],
     ) -> None:
-        """Asks for messages that iterating the subscription then yields; nothing comes there that was not asked for.
+        """Requests messages, which an iteration of the subscription yields.
 
         Args:
             batch: Most messages.
-            expires: Seconds until the request is over, default 5.
-            no_wait: Only what the server has now.
+            expires: Seconds until the request expires, default 5.
+            no_wait: Only the messages that the server has now.
             max_bytes: Most bytes of messages, as the server counts them; None is no limit.
-            idle_heartbeat: Seconds between the server's signs of life while it has nothing.
+            idle_heartbeat: Seconds between the server's heartbeats while it has no messages.
             max_wait: Another name for `expires`.
             **priority: `group`, `min_pending`, `min_ack_pending` and `priority`, for consumers with priority groups.
 
@@ -191,7 +190,7 @@ class PullLifecycle:
             TypeError: Both `expires` and `max_wait`.
         """
         if expires is not None and max_wait is not None:
-            raise TypeError("expires and max_wait are one: give one of them")
+            raise TypeError("expires and max_wait are names of one option: pass one of them")
         check_whole(batch=batch, max_bytes=max_bytes)
         for name, value in {"expires": expires, "max_wait": max_wait, "idle_heartbeat": idle_heartbeat}.items():
             seconds(name, value)
@@ -207,24 +206,24 @@ class PullLifecycle:
         return self._pulled_messages(wait=True)
 
     async def _pulled_messages(self, *, wait: bool) -> AsyncIterator[Msg]:
-        """What `pull` asked for; then waits for the next `pull`, or is over."""
+        """The messages of each `pull`; then waits for the next `pull`, or ends."""
         rest: list[Msg] = []
         try:
             while wait or not self._requests.empty():
                 asked = await self._requests.get()
                 if asked is None:
-                    # For the next iteration too.
+                    # Ends the next iteration too.
                     self._requests.put_nowait(None)
                     return
                 async for rest in self._fetch_request(asked):
                     while rest:
                         yield rest.pop(0)
         finally:
-            # The iteration has ended: what was not handed out is for others.
+            # The iteration has ended: the server redelivers the messages that it did not yield.
             await self._return_messages(rest)
 
     async def _fetch_request(self, asked: PullRequest) -> AsyncIterator[list[Msg]]:
-        """The messages of one `pull`, as they come."""
+        """The messages of one `pull`, as they arrive."""
         now = self._session.now
         deadline = now() + asked.expires
         batch, room = asked.batch, asked.max_bytes
@@ -243,7 +242,7 @@ class PullLifecycle:
             except ValueError:
                 if room == asked.max_bytes:
                     raise
-                # The next message does not fit what is left of `max_bytes`.
+                # The next message is larger than the rest of `max_bytes`.
                 return
             batch -= len(messages)
             if room is not None:

@@ -1,4 +1,4 @@
-"""Subscribing to what a stream has through consumers that are pulled."""
+"""Subscribing to a stream with pull consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 def _either_order(
     method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]],
 ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
-    """Takes (stream, consumer) by position as well as (consumer, stream): the server knows which is which."""
+    """Accepts (stream, consumer) by position as well as (consumer, stream): a request decides which one it is."""
 
     @functools.wraps(method)
     async def bind(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -45,7 +45,7 @@ def _either_order(
 
 
 class PullSubscribe(Management):
-    """The verbs of a JetStream context that pull."""
+    """The verbs of a JetStream context for pull consumers."""
 
     async def pull_subscribe(
         self,
@@ -60,27 +60,28 @@ class PullSubscribe(Management):
         update: bool = False,
         **params: Unpack[ConsumerOptions],
     ) -> PullSubscription:
-        """Subscribes with a pull consumer, which is created where it is not there.
+        """Subscribes with a pull consumer, which is created if it does not exist.
 
-        A new one takes up to 100,000 messages without an ack (`max_ack_pending`), or what the server allows, so that
-        batches are not cut at the server's 1,000.
+        A new one delivers up to 100,000 unacknowledged messages (`max_ack_pending`), or as many as the server allows,
+        so that batches are not limited to the server's default of 1,000.
 
         Args:
-            subject: What to receive; becomes the consumer's filter, where none is given by name.
-            durable: Name of a consumer that stays; None or "" makes one that goes when it is not used.
-            stream: The stream; None finds it by the subject.
-            config: Configuration of a new consumer; one that is there must not differ from it.
-            pending_msgs_limit: Most messages that one request asks for, and so the most that wait to be taken.
-            pending_bytes_limit: Taken for nats-py's sake, and not needed.
-            inbox_prefix: Taken for nats-py's sake, and not needed.
-            update: A durable consumer that is there and differs is changed; False is an error.
-            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
+            subject: The subject to receive; it becomes the consumer's filter if no filter is given by name.
+            durable: Name of a durable consumer; None or "" creates an ephemeral one, which is removed when it is
+                unused.
+            stream: The stream; None looks it up by the subject.
+            config: Configuration of a new consumer; an existing one must not differ from it.
+            pending_msgs_limit: Most messages of one request, and therefore most buffered messages.
+            pending_bytes_limit: Accepted for compatibility with nats-py; ignored.
+            inbox_prefix: Accepted for compatibility with nats-py; ignored.
+            update: Whether an existing durable consumer that differs is changed; False raises an error.
+            **params: Fields of `ConsumerConfig`, by name; they override `config`.
 
         Raises:
-            NotFoundError: No stream takes the subject.
-            BadRequestError: The server refuses the configuration.
-            Error: The durable consumer is there with another filter, or other values of what was given; the text lists
-                them.
+            NotFoundError: No stream stores the subject.
+            BadRequestError: The server rejects the configuration.
+            Error: The durable consumer exists with another filter, or with other values of the given options, which the
+                text lists.
             TypeError: An unknown option.
         """
         check_whole(pending_msgs_limit=pending_msgs_limit)
@@ -117,20 +118,20 @@ class PullSubscribe(Management):
     ) -> PullSubscription:
         """Subscribes to an existing pull consumer.
 
-        Both by position, they may stand in either order: one request finds out which is the stream. With keywords no
-        request is made.
+        Two positional arguments may be in either order: one request decides which of them is the stream. With keywords
+        no request is made.
 
         Args:
             consumer: The consumer.
             name: Another name for `consumer`.
             durable: Another name for `consumer`.
             stream: Its stream.
-            inbox_prefix: Taken for nats-py's sake, and not needed.
+            inbox_prefix: Accepted for compatibility with nats-py; ignored.
             pending_msgs_limit: As for `pull_subscribe`.
-            pending_bytes_limit: Taken for nats-py's sake, and not needed.
+            pending_bytes_limit: Accepted for compatibility with nats-py; ignored.
 
         Raises:
-            ValueError: A name is missing or not valid.
+            ValueError: A name is missing or invalid.
         """
         if not stream:
             raise ValueError("nats: stream name is required")
@@ -144,19 +145,19 @@ class PullSubscribe(Management):
     async def fetch(
         self, stream: str, consumer: str, batch: int | None = None, **options: Unpack[FetchOptions]
     ) -> list[Msg]:
-        """Fetches messages from a pull consumer; as `fetch` of a subscription, which is cheaper for many calls.
+        """Fetches messages from a pull consumer; `fetch` of a subscription is cheaper for many calls.
 
         Args:
             stream: The stream.
             consumer: Its consumer.
             batch: Most messages, default 1.
-            **options: `timeout`, `heartbeat`, `max_bytes`, `no_wait` and the rest, as there.
+            **options: `timeout`, `heartbeat`, `max_bytes`, `no_wait` and the other options of `PullSubscription.fetch`.
 
         Raises:
             FetchTimeoutError: No message within `timeout`.
-            NotFoundError: There is no such stream or consumer.
-            APIError: The server refuses the request.
-            ValueError: A name or a number is not valid.
+            NotFoundError: The stream or the consumer does not exist.
+            APIError: The server rejects the request.
+            ValueError: A name or a number is invalid.
         """
         return await PullSubscription(self._api, stream=stream, consumer=consumer).fetch(batch, **options)
 
@@ -170,19 +171,20 @@ class PullSubscribe(Management):
         threshold: int | None = None,
         **priority: Unpack[PriorityOptions],
     ) -> Messages:
-        """All messages of a pull consumer as they come, without end: `async for msg in js.consume("S", "worker")`.
+        """All messages of a pull consumer as they arrive, without end: `async for msg in js.consume("S", "worker")`.
 
         Args:
             stream: The stream.
             consumer: Its consumer.
             max_messages: Most messages of one request.
             max_bytes: Most bytes of one request, as the server counts them; None is no limit.
-            threshold: With so few left at hand the next request is sent; default half of `max_messages`.
+            threshold: Number of unprocessed messages below which the next request is sent; default half of
+                `max_messages`.
             **priority: `group` and so on, as `fetch` of a subscription.
 
         Raises:
-            NotFoundError: While it is iterated: there is no such stream or consumer.
-            ValueError: A name is not valid.
+            NotFoundError: While it is iterated: the stream or the consumer does not exist.
+            ValueError: A name is invalid.
         """
         sub = PullSubscription(self._api, stream=stream, consumer=consumer)
         return sub.consume(max_messages, max_bytes=max_bytes, threshold=threshold, **priority)

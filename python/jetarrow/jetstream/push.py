@@ -1,4 +1,4 @@
-"""Push subscriptions: messages that a consumer sends by itself."""
+"""Push subscriptions: a consumer sends its messages to a subject."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from jetarrow.jetstream.manage.consumers import put_consumer
 from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.rollback import Mark, thin, verify
 
-# Two missed heartbeats mean that nothing will come (ADR-17).
+# Missed heartbeats after which a consumer counts as lost (ADR-17).
 MISSED_HEARTBEATS = 2
 # Seconds between attempts to recreate a lost ordered consumer.
 RETRY_DELAY = 0.25
 
 
-# Seconds that the server has to say whether a consumer is still there.
+# Seconds that the server has to answer whether a consumer still exists.
 PROBE_TIMEOUT = 1.0
 
 # Default seconds between heartbeats of an ordered consumer.
@@ -40,7 +40,7 @@ HEARTBEAT = 5.0
 
 
 def ordered_config(config: models.ConsumerConfig) -> models.ConsumerConfig:
-    """The configuration of a consumer that is read in order, and made anew where something is missing (ADR-17)."""
+    """The configuration of an ordered consumer, which is recreated when messages are missing (ADR-17)."""
     return replace(
         config,
         flow_control=True,
@@ -54,13 +54,13 @@ def ordered_config(config: models.ConsumerConfig) -> models.ConsumerConfig:
 
 
 class PushSubscription(Subscription):
-    """Takes what a push consumer delivers. Made by `js.subscribe`.
+    """Receives the messages of a push consumer. Created by `js.subscribe`.
 
-    An ordered one recreates its consumer, at the next sequence, whenever a message or the heartbeats are missing: the
-    latter also while nobody takes messages, but for the sync face.
+    An ordered one recreates its consumer at the next sequence when a message or the heartbeats are missing. On an event
+    loop it watches the heartbeats also while the program reads no messages.
     """
 
-    # Whether a consumer that is gone is replaced before somebody wants its messages.
+    # Whether a lost consumer is replaced before the program reads the next message.
     _watched = True
 
     def __init__(
@@ -85,18 +85,19 @@ class PushSubscription(Subscription):
         self._ordered = ordered
         heartbeat = config.idle_heartbeat
         self._silence = float(heartbeat) * MISSED_HEARTBEATS if ordered and heartbeat else None
-        # Of an ordered one: the last sequence, messages that came, and how many its former consumers delivered.
+        # For an ordered consumer: the last sequence, marks of received messages, and the number of messages that its
+        # former consumers delivered.
         self._seq = 0
         self._marks: list[Mark] = []
         self._on_rollback = on_rollback
         self._delivered = 0
         self._resetting = session.lock()
-        # Made while what the one before had brought was not taken yet; and the one that was given up for them.
+        # Consumers created while messages of the former one are still buffered; and the subscription that they replace.
         self._successors: deque[tuple[_jetarrow.Subscription, models.ConsumerInfo]] = deque()
         self._given_up: _jetarrow.Subscription | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._closed_event = ClosedEvent(session)
-        # Why no consumer can take its place.
+        # The error that prevents another consumer.
         self._failure: Error | None = None
 
     async def _start(self) -> None:
@@ -105,7 +106,7 @@ class PushSubscription(Subscription):
             self._watcher = asyncio.get_running_loop().create_task(self._watch(self._silence))
 
     async def _watch(self, silence: float) -> None:
-        """Replaces a consumer that is gone, also while nobody takes messages."""
+        """Replaces a lost consumer, also while the program reads no messages."""
         try:
             while not self._closed:
                 native = self._newest
@@ -120,9 +121,11 @@ class PushSubscription(Subscription):
             self._unregister()
 
     async def _replace(self, native: _jetarrow.Subscription, *, sure: bool) -> bool:
-        """Has a consumer follow the one that is gone, unless another task has just done it; False where that cannot be.
+        """Replaces a lost consumer unless another task has just done so; False if it cannot be replaced.
 
-        Where that is not `sure` the server is asked.
+        Args:
+            native: The subscription of the lost consumer.
+            sure: Whether it is known to be lost; otherwise the server is asked.
         """
         async with self._resetting:
             if self._newest is not native or self._closed or not (sure or await self._lost()):
@@ -130,7 +133,7 @@ class PushSubscription(Subscription):
             return await self._reset()
 
     async def _lost(self) -> bool:
-        """Whether the server says that the consumer is gone, as after its restart; else heartbeats will tell."""
+        """Whether the server answers that the consumer does not exist, for example after a restart of the server."""
         try:
             with expect_not_found():
                 await self._api.request(f"CONSUMER.INFO.{self._stream}.{self._consumer}", timeout=PROBE_TIMEOUT)
@@ -154,7 +157,7 @@ class PushSubscription(Subscription):
 
     @property
     def closed(self) -> ClosedEvent:
-        """Its end, to wait for: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
+        """An event of its end: `await sub.closed`; in threads `sub.closed.wait(timeout)`."""
         return self._closed_event.watch_connection()
 
     def _unregister(self) -> None:
@@ -162,7 +165,7 @@ class PushSubscription(Subscription):
         self._closed_event.set()
 
     async def destroy(self) -> None:
-        """Ends the subscription and deletes its consumer, if that is still there."""
+        """Ends the subscription, and deletes its consumer if that still exists."""
         if not self.is_closed:
             await self.unsubscribe()
         with expect_not_found(), suppress(NotFoundError):
@@ -172,7 +175,7 @@ class PushSubscription(Subscription):
         """Configuration and state of the consumer.
 
         Raises:
-            NotFoundError: The consumer is gone.
+            NotFoundError: The consumer does not exist any more.
         """
         return await Management(self._api).consumer_info(self._stream, self._consumer)
 
@@ -218,7 +221,7 @@ class PushSubscription(Subscription):
             native.unsubscribe()
 
     async def _reset_once(self, native: object) -> bool:
-        """Recreates the consumer, unless another task that waits has just done it; False where that is impossible."""
+        """Recreates the consumer unless another waiting task has just done so; False if that is impossible."""
         async with self._resetting:
             if self._native_sub is native:
                 if not self._successors and not await self._reset():
@@ -229,7 +232,7 @@ class PushSubscription(Subscription):
             return True
 
     async def _reset(self) -> bool:
-        """Makes a consumer that goes on where the newest one ended; False where that is impossible."""
+        """Creates a consumer that continues after the newest one; False if that is impossible."""
         self._given_up = old = self._newest
         old.unsubscribe()
         self._seq = old.last_seq or self._seq
@@ -244,14 +247,14 @@ class PushSubscription(Subscription):
             except Error as error:
                 fresh.unsubscribe()
                 if isinstance(error, APIError) and error.code is not None and error.code < 500:
-                    # The stream is gone, or will not have this consumer.
+                    # The stream does not exist, or rejects this consumer.
                     session.report_error(error)
                     self._failure = error
                     break
-                # Not connected, or no leader: it is tried until it works.
+                # Not connected, or no leader: retry until it succeeds.
                 await session.sleep(RETRY_DELAY)
                 continue
-            # Behind the consumer, which is gone where the stream goes back from here on.
+            # Checked after the consumer was created, because a later rollback removes the consumer.
             if not await self._is_same_stream(fresh):
                 fresh.unsubscribe()
                 with suppress(Error):
@@ -265,11 +268,11 @@ class PushSubscription(Subscription):
         return False
 
     async def _is_same_stream(self, fresh: _jetarrow.Subscription) -> bool:
-        """Whether the stream is the one whose messages came; otherwise, or where that cannot be said yet, not."""
+        """Whether the stream is the one whose messages were received; False also if the check could not be made yet."""
         try:
             error = await self._find_rollback()
         except PermissionsViolationError:
-            # This user may not ask for the stream: nothing contradicts it.
+            # The user has no permission to check the stream, so nothing contradicts it.
             return True
         except Error:
             await self._session.sleep(RETRY_DELAY)
@@ -286,30 +289,30 @@ class PushSubscription(Subscription):
         return False
 
     async def _find_rollback(self) -> Error | None:
-        """What shows that the stream is another one."""
+        """The error of a stream that was rolled back; None if it was not."""
         return await verify(self._api, self._stream, self._marks)
 
     def _set_start(self, info: models.ConsumerInfo) -> None:
-        """Learns where a consumer of new messages begins: one that takes its place begins there, too.
+        """Records the start of a consumer of new messages, at which a replacement starts too.
 
         Args:
-            info: As it was made.
+            info: The created consumer.
         """
         if info.config.deliver_policy == models.DeliverPolicy.NEW and info.delivered is not None:
             self._seq = info.delivered.stream_seq or 0
 
     def _resume_after_rollback(self, error: StreamRolledBackError) -> None:
-        """Where to go on in a stream that went back."""
+        """Sets the position at which to continue in a stream that was rolled back."""
         good = error.last_good if self._on_rollback == "continue" else None
         self._seq = good[0] if good else 0
         if not good and self._config.deliver_policy != models.DeliverPolicy.LAST_PER_SUBJECT:
-            # A sequence or time to begin at was one of the other history.
+            # The configured start sequence or time was one of the other history.
             policy = models.DeliverPolicy.ALL
             self._config = replace(self._config, deliver_policy=policy, opt_start_seq=None, opt_start_time=None)
         self._marks = [mark for mark in self._marks if mark[0] <= self._seq]
 
     def _recreated_config(self) -> models.ConsumerConfig:
-        """What a consumer has that takes the place of a lost one."""
+        """The configuration of a replacement for a lost consumer."""
         if not self._seq:
             return self._config
         return replace(
@@ -320,9 +323,9 @@ class PushSubscription(Subscription):
         )
 
     def _on_recreated(self, info: models.ConsumerInfo) -> None:
-        """A consumer has taken the place of a lost one."""
+        """Called when a consumer has replaced a lost one."""
 
     @property
     def delivered(self) -> int:
-        """Messages that have come so far."""
+        """The number of messages received so far."""
         return self._delivered + self._native.delivered + sum(native.delivered for native, _ in self._successors)

@@ -44,61 +44,63 @@ class ReadVerbs:
         on_rollback: OnRollback = "fail",
         progress: Progress | bool | None = None,
     ) -> Reader:
-        """Reads `[start, end)` of a stream in order, as Arrow batches. No durable consumer is made.
+        """Reads `[start, end)` of a stream in order, as Arrow batches, without a durable consumer.
 
-        Messages that were deleted inside the range are skipped; what retention or a purge took is an error.
+        Deleted messages inside the range are skipped. Messages that a limit or a purge removed are an error.
 
         Args:
             stream: The stream.
-            start_seq: First sequence; None is the first there is. More than one behind the last sequence is
-                `DataLossError`; `follow=True` waits until it is there.
-            end_seq: One past the last sequence; None, or more than there is, is one past the last at opening.
-            start_time: Instead of `start_seq`: the first message at or after this time. A datetime (without a zone it
-                is local time) or RFC 3339 text, to the nanosecond; a timedelta, or a span such as "1h" or "2d12h", is
-                so long ago by this machine's clock.
-            end_time: Instead of `end_seq`, likewise.
+            start_seq: First sequence; None is the first of the stream. If it is more than one past the last sequence,
+                `DataLossError` is raised; with `follow=True` the read waits for it.
+            end_seq: One past the last sequence; None, or a later one, is one past the last sequence at opening.
+            start_time: Instead of `start_seq`: the first message at or after this time. A datetime (local time if it
+                has no zone) or RFC 3339 text, to the nanosecond; a timedelta, or a span such as "1h" or "2d12h", counts
+                back from this machine's clock.
+            end_time: Instead of `end_seq`: the first message at or after this time is the first one left out.
             subjects: Filters, one or several that do not overlap; None is all.
-            columns: What is built, in this order; default stream, seq, subject, timestamp, headers, data. There are
-                also delivered, consumer_seq, pending, reply.
-            schema: Decodes JSON payloads natively: `data` gives way to `value: struct<...>` of these fields. Anything
-                with `__arrow_c_schema__` (a pyarrow schema, a polars or arro3 one); DDL text ("id BIGINT, name
-                STRING"); a dict of name to type (`{"id": int, "at": "timestamp"}`); or "infer", which learns it from
-                the first 1,000 messages of the range (`reader.inferred` tells it). Missing fields and JSON nulls are
-                null, extra fields are ignored; a field that does not fit makes the whole row malformed.
-            mode: What happens to malformed rows. "PERMISSIVE": `value` is null, the text is in a string column
-                `_corrupt_record` after it (base64 where it is no UTF-8), and field and reason in `_error`;
-                "DROPMALFORMED": they are left out; "FAILFAST": `DecodeError` with sequence and column.
-            format: "arrow": each payload is an Arrow IPC stream, as `publish_table(format="arrow")` makes it, and its
-                rows are those of the result: the columns of the table, beside those that `columns` names ("seq",
-                "subject", "timestamp" of the message; default none). `schema` chooses among the columns, by name; by
-                default they are those of the first message. A message that lacks one, has it of another type, or
-                stands for more than 512 MiB is malformed.
-            flatten: The fields of `value` are columns of their own.
+            columns: Columns of the batches, in this order; default stream, seq, subject, timestamp, headers, data.
+                Others are delivered, consumer_seq, pending, reply.
+            schema: Decodes JSON payloads natively: `value: struct<...>` of these fields replaces `data`. Anything with
+                `__arrow_c_schema__` (a schema of pyarrow, polars or arro3); DDL text ("id BIGINT, name STRING"); a dict
+                of name to type (`{"id": int, "at": "timestamp"}`); or "infer", which infers it from the first 1,000
+                messages of the range (`reader.inferred` returns it). Missing fields and JSON nulls are null, and extra
+                fields are ignored. A field of another type makes the whole row malformed.
+            mode: Handling of malformed rows. "PERMISSIVE": `value` is null, the payload is in the string column
+                `_corrupt_record` (base64 if it is not UTF-8), field and reason are in `_error`; "DROPMALFORMED": they
+                are dropped; "FAILFAST": `DecodeError` with sequence and column.
+            format: "arrow": each payload is an Arrow IPC stream, as `publish_table(format="arrow")` writes it. Its rows
+                are the rows of the result, with the columns of the table and those in `columns` ("seq", "subject",
+                "timestamp" of the message; default none). `schema` selects columns by name; by default they are those
+                of the first message. A message is malformed if it lacks a column, if a column has another type, or if
+                it decodes to more than 512 MiB.
+            flatten: The fields of `value` become top-level columns.
             limit: Most rows; None is all.
-            batch_rows: Most rows of a batch. None: 65,536, and fewer in the first ones, so that there is soon something
-                to do.
-            batch_bytes: A batch is cut when its messages have this number of bytes, default 16 MiB, at most 1 GiB.
-            fetch_bytes: Most bytes on their way at a time, at most 32 MiB; two of the largest messages always fit.
-            direct: Read by direct gets instead of a consumer, which needs `allow_direct`; one filter at most. None: for
-                work-queue and interest streams, where a consumer would take the messages away.
-            follow: Goes on for ever with what comes; a batch is then handed out as soon as no more is there.
-            timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
-            on_data_loss: "error" raises `DataLossError`, "warn" warns and reads what is left. With `subjects` it is
-                always a warning: whether the lost messages matched cannot be known.
-            on_rollback: What happens where the server went back behind what was read (a restored backup, a lost disk),
-                which is looked at after each break: "fail" raises `StreamRolledBackError`; "continue" warns and goes on
-                behind the last message that is still there; "earliest" warns and begins anew with the first message.
-                Without `follow` the range then ends at what is there.
-            progress: Called with (sequences done, sequences in all or None) at most ten times a second; True shows a
-                bar on stderr where that is a terminal.
+            batch_rows: Most rows of a batch. None: 65,536, and fewer in the first batches, so that the first one
+                arrives early.
+            batch_bytes: Bytes of messages at which a batch ends, default 16 MiB, at most 1 GiB.
+            fetch_bytes: Most bytes requested and not yet received, at most 32 MiB; two of the largest messages always
+                fit.
+            direct: Read by direct gets instead of a consumer, which needs `allow_direct` and at most one filter. None:
+                for work-queue and interest streams, in which acknowledgements of a consumer would delete messages.
+            follow: Continue with new messages, without end; a batch then ends when no more messages are pending.
+            timestamp_unit: "ns", or "us" for readers without support for nanoseconds.
+            on_data_loss: "error" raises `DataLossError`, "warn" warns and reads the remaining messages. With `subjects`
+                it is always a warning, because the server cannot report whether the lost messages matched.
+            on_rollback: Reaction to a stream that was rolled back behind the position (a restored backup, a lost disk),
+                which is checked after each reconnect: "fail" raises `StreamRolledBackError`; "continue" warns and
+                continues after the last message that the stream still has; "earliest" warns and restarts at the first
+                message. Without `follow` the range then ends at the stream's last sequence.
+            progress: Called with (sequences done, total or None) at most ten times a second; True shows a bar on stderr
+                if that is a terminal.
 
         Returns:
-            A reader to iterate (`async for`), or to read at once with `await reader.read_all()`, `to_polars()` and so
-            on. It reads its range once.
+            A reader to iterate (`async for`), or to read as a whole with `await reader.read_all()`, `to_polars()` and
+            so on. It reads its range once.
 
         Raises:
-            ValueError: An argument that cannot be used.
-            NotFoundError: While it is read: there is no such stream; the text names it, and the nearest that there is.
+            ValueError: An argument has an invalid value.
+            NotFoundError: While it is read: the stream does not exist; the text names it, and the nearest that there
+                is.
         """
         spec = ReadSpec(
             stream,
@@ -148,16 +150,15 @@ class ReadVerbs:
         """Reads the last message of each subject, in order of sequence, as Arrow batches: the state of a stream.
 
         Each subject has one row: its last message at opening. `reader.position` is one past the last sequence at
-        opening, and `js.read(stream, start_seq=reader.position, follow=True)` goes on with what changes.
+        opening, and `js.read(stream, start_seq=reader.position, follow=True)` continues with the changes.
 
-        What is deleted while it is read is left out. Where a later message took its place meanwhile, as in a stream
-        with `max_msgs_per_subject=1`, the value at opening is gone: the subject's row is then the later message, whose
-        `seq` is at or beyond `reader.position`. In such a read a subject that is new since opening may have a row too.
+        Messages that are deleted during the read are left out. If a later message replaced one during the read, as in a
+        stream with `max_msgs_per_subject=1`, the row of the subject is the later message, whose `seq` is
+        `reader.position` or more. In such a read a subject that is new since opening may have a row too.
 
-        As of a point in the past there is what the stream still holds of it: of a stream that keeps one message a
-        subject, only the subjects that were not written to since. Where all messages up to there are gone, it is an
-        error. Everything up to there is gone through twice, the first time without payloads, with some 50 bytes of
-        memory a subject.
+        A state in the past consists of the messages that the stream still has: in a stream with one message per
+        subject, only the subjects without a later message. It is an error if no message up to that point is left. All
+        messages up to that point are read twice, first without payloads, with about 50 bytes of memory per subject.
 
         Args:
             stream: The stream. Its retention must be "limits".
@@ -167,24 +168,24 @@ class ReadVerbs:
             mode: As `js.read`.
             format: As `js.read`; a subject's last message is all its rows.
             flatten: As `js.read`.
-            as_of_seq: The state when this was the last sequence; None is now.
+            as_of_seq: The state at the time when this was the last sequence; None is now.
             as_of_time: Instead of `as_of_seq`: the state right before this time, given as for `js.read`.
-            deleted: Subjects whose last message is a deletion marker have a row too: of key-value buckets
-                (`KV-Operation`), and of the server (`Nats-Marker-Reason`). By default they have none.
+            deleted: Whether subjects whose last message is a deletion marker have a row: markers of key-value buckets
+                (`KV-Operation`) and of the server (`Nats-Marker-Reason`).
             limit: Most rows; None is all.
             batch_rows: As `js.read`.
-            batch_bytes: A batch is cut when its messages have this number of bytes, default 16 MiB, at most 1 GiB.
+            batch_bytes: Bytes of messages at which a batch ends, default 16 MiB, at most 1 GiB.
             fetch_bytes: As `js.read`.
             timestamp_unit: As `js.read`.
             progress: As `js.read`.
 
         Returns:
-            A reader, as `js.read` gives it.
+            A reader, as `js.read`.
 
         Raises:
-            ValueError: An argument that cannot be used.
-            NotFoundError: While it is read: there is no such stream.
-            DataLossError: While it is read: all messages up to `as_of_seq` or `as_of_time` are gone.
+            ValueError: An argument has an invalid value.
+            NotFoundError: While it is read: the stream does not exist.
+            DataLossError: While it is read: the stream has no message up to `as_of_seq` or `as_of_time`.
         """
         if as_of_seq is not None and as_of_seq < 0:
             raise ValueError(f"as_of_seq must be 0 or more, not {as_of_seq}")

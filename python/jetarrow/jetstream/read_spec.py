@@ -32,7 +32,7 @@ BATCH_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
-    """What `js.read`, `js.latest` and the reads of stores and sinks are asked for; documented at `js.read`.
+    """The options of `js.read`, `js.latest` and the reads of stores and sinks; documented at `js.read`.
 
     Times are stored as RFC 3339 text, so that a span such as "1h" is resolved once. A schema is stored as an Arrow
     schema or as "infer".

@@ -1,4 +1,4 @@
-"""A range of a stream that is being read."""
+"""Reader of a range of a stream."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("jetarrow.read")
 
-# Rows that a schema is inferred from.
+# Messages that a schema is inferred from.
 INFER_SAMPLE_ROWS = 1000
 
-# A batch, what there is to warn about, or the end.
+# A batch, a warning, or the end.
 _Item: TypeAlias = _jetarrow.Batch | _jetarrow.Loss | StreamRolledBackError | None
 
 
 class Reader(ReaderConversions):
-    """Reads `[start, end)` of a stream in order. Made by `js.read` and `js.latest`; opened at the first use.
+    """Reads `[start, end)` of a stream in order. Created by `js.read` and `js.latest`; opened at the first use.
 
-    `async for`, `async with` and `read_all` wait on the event loop; `for` and `with` block the thread, with the GIL
-    released, and are for use off the loop.
+    `async for`, `async with` and `read_all` wait on the event loop. `for` and `with` block the thread, with the GIL
+    released, and are for threads without a loop.
     """
 
     def __init__(self, api: JetStreamApi, spec: ReadSpec) -> None:
@@ -80,14 +80,14 @@ class Reader(ReaderConversions):
     def _repr_html_(self) -> str:
         state = "closed" if self._closed else "read to its end" if self._spent else "open" if self._native else "new"
         fields = None
-        # That of Arrow messages needs pyarrow to be shown.
+        # The schema of Arrow messages is shown only with pyarrow.
         if self._native is not None and isinstance(self._inferred, Iterable):
             fields = ", ".join(f"{field.name}: {field.type}" for field in self._inferred)
         said = {"state": state, "next sequence": self._position, "rows read": self._rows_read, "inferred": fields}
         return html.facts(f"{type(self).__name__} of stream {self._spec.stream}", said)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Reader belongs to its connection and cannot be pickled or copied: send what it has read")
+        raise TypeError("could not pickle or copy a Reader: it belongs to a connection; send its batches")
 
     async def _open(self) -> _jetarrow.Reader:
         return self._native or await self._opening(self._session.run)
@@ -101,7 +101,7 @@ class Reader(ReaderConversions):
                 await (self._infer_json if self._spec.format == "json" else self._infer_arrow)(wait)
             native: _jetarrow.Reader = await wait(self._call or self._native_call(self._spec, self._inferred))
         except NotFoundError as error:
-            # With `_block` nothing else may be waited for on an event loop.
+            # With `_block` the thread of an event loop must not wait for another request.
             near = wait is not _block or self._session.is_blocking
             raise await self._api.explain_not_found(error, self._spec.stream, near=near) from None
         self._native = native
@@ -118,10 +118,10 @@ class Reader(ReaderConversions):
         await wait(sample.close())
         self._inferred = schema = infer_schema(payloads)
         fields = ", ".join(f"{field.name}: {field.type}" for field in schema)
-        _log.info("nats: the schema of stream %s, from %d messages: %s", self._spec.stream, len(payloads), fields)
+        _log.info("nats: inferred schema of stream %s from %d messages: %s", self._spec.stream, len(payloads), fields)
 
     async def _infer_arrow(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
-        """Takes the schema of the first message that has one."""
+        """Infers the schema from the first message with an Arrow schema."""
         sample = await wait(self._sample_call(batch_rows=1, fetch_bytes=1))
         self._inferred = PayloadSchema(None)
         while (item := await wait(sample.next())) is not None:
@@ -132,18 +132,19 @@ class Reader(ReaderConversions):
 
     @property
     def inferred(self) -> pyarrow.Schema | None:
-        """The schema that `schema="infer"` or Arrow messages gave, once the reader is open; else None (pyarrow)."""
+        """The schema inferred from JSON or Arrow messages; None before the reader is opened (needs pyarrow)."""
         found = self._inferred
         return None if found is None else needs_pyarrow("inferred").schema(found)
 
     def _check_unspent(self) -> None:
         if self._spent:
             raise Error(
-                f"this reader of stream {self._spec.stream!r} has been read to its end: js.read(...) gives a new one"
+                f"could not read stream {self._spec.stream!r} again: this reader is at its end; create a new one with"
+                " js.read(...)"
             )
 
     def _process(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:
-        """What the native reader has handed out: a batch, or a warning before it, or the end."""
+        """Processes an item of the native reader: a batch, a warning, or the end."""
         if isinstance(item, _jetarrow.Loss | StreamRolledBackError):
             warnings.warn(str(item), stacklevel=3)
             return None
@@ -162,12 +163,12 @@ class Reader(ReaderConversions):
 
     @property
     def position(self) -> int | None:
-        """The next sequence to be read; None before the first use of a reader without `start_seq`."""
+        """The next sequence to read; None before the first use of a reader without `start_seq`."""
         return self._position
 
     @property
     def created(self) -> str:
-        """When the stream was created, as the server writes it: a later stream of the same name has another time."""
+        """Creation time of the stream, as the server's text; a later stream of the same name has another one."""
         return self._open_blocking().created
 
     @property
@@ -180,7 +181,7 @@ class Reader(ReaderConversions):
         return self._open_blocking().__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rest of the range as an Arrow stream; waits in the reading thread with the GIL released."""
+        """Exports the rest of the range as an Arrow stream; waits in the reading thread with the GIL released."""
         self._check_unspent()
         stream = self._open_blocking().__arrow_c_stream__(requested_schema)
         self._spent = True
@@ -213,7 +214,7 @@ class Reader(ReaderConversions):
         raise StopIteration
 
     def _next_batch(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:
-        """A batch; None where there is more to wait for, or nothing more."""
+        """Returns the batch of an item; None after a warning, and at the end."""
         if item is None and self._closed:
             return None
         batch = self._process(native, item)
@@ -224,15 +225,15 @@ class Reader(ReaderConversions):
         async for batch in self:
             yield batch
         if self._closed:
-            raise Error("the reader was closed before its range was read")
+            raise Error("could not read the whole range: the reader was closed; create a new one with js.read(...)")
 
     async def _empty(self) -> ArrowStream:
         return await self._open()
 
     async def close(self) -> None:
-        """Stops reading and removes the consumer at the server.
+        """Stops reading, and deletes the consumer on the server.
 
-        Whoever waits for the next batch, in any task or thread, has reached the end; `read_all` raises `Error`.
+        Iterations in all tasks and threads end; `read_all` raises `Error`.
         """
         self._closed = True
         if self._native is not None:
@@ -262,7 +263,10 @@ async def _block(call: _jetarrow.Call[Any]) -> Any:
 
 
 class _SingleThread:
-    """One thread at a time reads: two would each get a part of the rows. The tasks of a thread may take turns."""
+    """Guard against reading from two threads, each of which would receive a part of the rows.
+
+    Tasks of one thread may read alternately.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -272,7 +276,9 @@ class _SingleThread:
         me = threading.get_ident()
         with self._lock:
             if self._inside and me not in self._inside:
-                raise Error("another thread reads from this reader: js.read(...) gives each a reader of its own")
+                raise Error(
+                    "could not read: another thread reads from this reader; create one per thread with js.read(...)"
+                )
             self._inside.append(me)
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""A read as a table of another library."""
+"""Conversion of a read to tables of other libraries."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 class ReaderConversions:
-    """What a reader's rows become, all at once."""
+    """The verbs of a reader that return all its rows."""
 
     def _rows(self) -> AsyncIterator[MessageBatch]:
-        """The batches up to the end; a reader that is closed before is an error."""
+        """The batches up to the end; raises an error if the reader is closed before."""
         raise NotImplementedError
 
     async def _empty(self) -> ArrowStream:
-        """What has the schema when there is nothing more to read."""
+        """An object with the schema, if there are no rows."""
         raise NotImplementedError
 
     async def read_all(self) -> pyarrow.Table:
         """The rest of the range as one table (needs pyarrow).
 
         Raises:
-            DataLossError: Retention, a purge or a delete took messages of the range.
+            DataLossError: A limit, a purge or a delete removed messages of the range.
             StreamRecreatedError: The stream was deleted and created again meanwhile.
-            NotFoundError: There is no such stream.
-            Error: The reader was closed, or has been read to its end before.
+            NotFoundError: The stream does not exist.
+            Error: The reader was closed, or is at its end.
             UnsupportedError: pyarrow is not installed.
         """
         pa = needs_pyarrow("read_all()")
@@ -69,7 +69,7 @@ class ReaderConversions:
         return frame
 
     async def to_duckdb(self, connection: Any = None) -> duckdb.DuckDBPyRelation:
-        """The rest of the range as a relation of duckdb, to be queried: `rows.query("rows", "select ...")`.
+        """The rest of the range as a relation of duckdb, for queries: `rows.query("rows", "select ...")`.
 
         Args:
             connection: A connection of duckdb; None is its default one.

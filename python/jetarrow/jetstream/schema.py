@@ -34,7 +34,7 @@ def arrow_schema(schema: object) -> object:
     """Converts DDL text and dicts of types to an Arrow schema; returns any other value unchanged.
 
     Args:
-        schema: As `js.read` takes it.
+        schema: As for `js.read`.
 
     Raises:
         ValueError: The text is not valid DDL, or a type is unknown.
@@ -44,7 +44,7 @@ def arrow_schema(schema: object) -> object:
 
 
 class PayloadSchema:
-    """The Arrow schema of a payload that is an Arrow IPC stream; None stands for a schema without columns."""
+    """The Arrow schema of a payload that is an Arrow IPC stream; None means a schema without columns."""
 
     def __init__(self, payload: bytes | None) -> None:
         self._payload = payload
@@ -54,14 +54,14 @@ class PayloadSchema:
 
 
 def parse_schema(schema: str | Mapping[str, Any]) -> pyarrow.Schema:
-    """An Arrow schema out of DDL text or a dict.
+    """Converts DDL text or a dict of types to an Arrow schema.
 
     Args:
-        schema: Text such as "id BIGINT, name STRING", a dict of name to DDL type, Python type or Arrow type (a dict is
-            a struct, a list of one a list).
+        schema: Text such as "id BIGINT, name STRING", or a dict of name to DDL type, Python type or Arrow type (a dict
+            is a struct, a list of one type a list).
 
     Raises:
-        ValueError: The text cannot be understood, or a type is unknown.
+        ValueError: The text is not valid DDL, or a type is unknown.
         UnsupportedError: pyarrow is not installed.
     """
     if isinstance(schema, str):
@@ -88,11 +88,11 @@ def _of_python(pa: Any, kind: Any) -> pyarrow.DataType:
         return getattr(pa, _OF_PYTHON[kind])()
     if isinstance(kind, pa.DataType):
         return kind
-    raise ValueError(f"schema: {kind!r} is no type: give a Python type, DDL text such as 'BIGINT', or an Arrow type")
+    raise ValueError(f"schema: {kind!r} is not a type: pass a Python type, DDL text such as 'BIGINT', or an Arrow type")
 
 
 class _Ddl:
-    """Reads Spark's DDL: `id BIGINT, tags ARRAY<STRING>, at TIMESTAMP`."""
+    """Parser of Spark's DDL: `id BIGINT, tags ARRAY<STRING>, at TIMESTAMP`."""
 
     def __init__(self, pa: Any, text: str) -> None:
         self._pa = pa
@@ -112,7 +112,7 @@ class _Ddl:
 
     def _next(self, *wanted: str) -> str:
         if not self._tokens:
-            raise self._wrong("the text ends too early")
+            raise self._wrong("unexpected end of the text")
         token, is_word = self._tokens.pop(0)
         if token not in wanted if wanted else not is_word:
             raise self._wrong(f"unexpected {token!r}")
@@ -125,14 +125,14 @@ class _Ddl:
         return False
 
     def single(self) -> pyarrow.DataType:
-        """One type, and nothing after it."""
+        """Parses a single type."""
         kind = self._type()
         if self._tokens:
             raise self._wrong(f"unexpected {self._tokens[0][0]!r}")
         return kind
 
     def fields(self, end: str) -> list[pyarrow.Field]:
-        """Names and types up to `end`; "" is the end of the text."""
+        """Parses names and types up to `end`; "" is the end of the text."""
         found = []
         while True:
             name = self._next()
@@ -184,13 +184,13 @@ class _Ddl:
 
 
 def infer_schema(payloads: Iterable[bytes]) -> pyarrow.Schema:
-    """The schema of JSON objects: numbers without a fraction are int64, others float64; what differs is a string.
+    """Infers the schema of JSON objects: integers are int64, other numbers float64; fields of mixed types are strings.
 
     Args:
-        payloads: Some of them; what is no object is left out.
+        payloads: A sample; payloads that are not JSON objects are ignored.
 
     Raises:
-        ValueError: None of them is a JSON object with a field.
+        ValueError: No payload is a JSON object with a field.
     """
     pa = needs_pyarrow('schema="infer"')
     kind: Any = None
@@ -202,12 +202,12 @@ def infer_schema(payloads: Iterable[bytes]) -> pyarrow.Schema:
         if isinstance(value, dict):
             kind = _joined(kind, _shape(value))
     if not kind:
-        raise ValueError('schema="infer": there is no JSON object among the first payloads to learn from')
+        raise ValueError('schema="infer" failed: no sampled payload is a JSON object with a field; pass a schema')
     return pa.schema([(name, _of_shape(pa, shape)) for name, shape in kind.items()])
 
 
 def _shape(value: Any) -> Any:
-    """What a value is: a dict by name, a list of one, a word, or None for what says nothing."""
+    """The type of a JSON value: a dict of types, a list of one type, a name, or None if it is unknown (null)."""
     if isinstance(value, dict):
         return {name: _shape(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -223,7 +223,7 @@ def _shape(value: Any) -> Any:
 
 
 def _joined(one: Any, other: Any) -> Any:
-    """What holds both."""
+    """The common type of two."""
     if one is None or other is None:
         return other if one is None else one
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,4 +1,4 @@
-"""What needs a newer server. An old one answers nothing, or drops a setting in silence; here it is refused at once."""
+"""Features that need a newer server, which are rejected at once: an older server ignores a setting without an error."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _CONSUMER_FIELDS: dict[str, Version] = {
 
 
 def require_version(api: JetStreamApi, feature: str, version: Version) -> None:
-    """Refuses what the server does not have.
+    """Rejects a feature that the server does not have.
 
     Args:
-        api: Whose server. Under another prefix than the default one, another server may answer, so that it decides.
-            Under the default one the server that we are connected to stands for those behind it, without a request.
-        feature: What is asked for, for the error.
-        version: The first that has it: major and minor.
+        api: The API. With the default prefix, the version of the connected server is checked, without a request. With
+            another prefix another server may answer, so nothing is checked.
+        feature: The feature, for the error.
+        version: Major and minor version of the first server with the feature.
 
     Raises:
         UnsupportedError: The server is older.
@@ -49,10 +49,10 @@ def require_version(api: JetStreamApi, feature: str, version: Version) -> None:
 
 
 def require_fields(api: JetStreamApi, config: models.StreamConfig | models.ConsumerConfig) -> None:
-    """Refuses settings that the server does not have; it would leave them out without a word.
+    """Rejects settings that the server does not have; it would ignore them without an error.
 
     Raises:
-        UnsupportedError: The server is older than a setting.
+        UnsupportedError: The server is too old for a setting.
     """
     fields = _STREAM_FIELDS if isinstance(config, models.StreamConfig) else _CONSUMER_FIELDS
     for name, version in fields.items():

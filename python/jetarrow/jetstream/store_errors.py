@@ -9,7 +9,7 @@ from jetarrow.jetstream.api_errors import APIError, BadRequestError, Error, NotF
 
 
 class BucketNotFoundError(NotFoundError):
-    """There is no bucket of this name."""
+    """The bucket does not exist."""
 
 
 class BadBucketError(APIError):
@@ -17,7 +17,7 @@ class BadBucketError(APIError):
 
 
 class KeyValueError(APIError):
-    """The base of the key-value store's errors."""
+    """Base of the errors of the key-value store."""
 
 
 class KeyDeletedError(KeyValueError, NotFoundError):
@@ -26,7 +26,7 @@ class KeyDeletedError(KeyValueError, NotFoundError):
     Args:
         entry: The marker's entry. Default: None.
         op: `"DEL"` or `"PURGE"`. Default: None.
-        message: What happened. Default: a text with the operation.
+        message: The text. Default: a text with the operation.
     """
 
     _local = ("entry",)
@@ -44,12 +44,12 @@ class KeyDeletedError(KeyValueError, NotFoundError):
 
 
 class KeyNotFoundError(KeyValueError, NotFoundError):
-    """The bucket has no such key.
+    """The key does not exist in the bucket.
 
     Args:
-        entry: The entry, where there is one. Default: None.
+        entry: The entry, if there is one. Default: None.
         op: Its operation. Default: None.
-        message: What was looked for. Default: none.
+        message: The requested key. Default: none.
     """
 
     _local = ("entry",)
@@ -64,10 +64,10 @@ class KeyNotFoundError(KeyValueError, NotFoundError):
 
 
 class KeyWrongLastSequenceError(KeyValueError, BadRequestError):
-    """`create` or `update` of a key found another revision than the one expected.
+    """`create` or `update` of a key found another revision than the expected one.
 
     Args:
-        description: The server's words, or what happened. Default: a general text.
+        description: The server's text, or another one. Default: a general text.
     """
 
     _default = "the key has another revision than expected: read it again, then retry"
@@ -92,7 +92,7 @@ class NoKeysError(KeyValueError):
 
 
 class KeyHistoryTooLargeError(KeyValueError):
-    """More history per key was asked for than a bucket keeps."""
+    """The requested history per key exceeds the limit of buckets."""
 
     _default = "history limited to a max of 64 revisions per key"
 
@@ -101,80 +101,80 @@ class KeyHistoryTooLargeError(KeyValueError):
 
 
 class InvalidKeyError(Error):
-    """The key cannot be used."""
+    """The key is invalid."""
 
     _default = "invalid key: letters, digits and - / _ = . only, not starting or ending with a dot"
 
 
 class InvalidBucketNameError(Error):
-    """The bucket's name cannot be used."""
+    """The bucket's name is invalid."""
 
     _default = "invalid bucket name: letters, digits, - and _ only"
 
 
 class InvalidObjectNameError(Error):
-    """The object's name cannot be used."""
+    """The object's name is invalid."""
 
     _default = "invalid object name: it must not be empty"
 
 
 class BadObjectMetaError(Error):
-    """The object's stored metadata cannot be read."""
+    """The object's stored metadata is invalid."""
 
-    _default = "the object's stored metadata cannot be read"
+    _default = "the object's stored metadata is invalid"
 
 
 class LinkIsABucketError(Error):
-    """The link leads to a whole bucket, not to an object."""
+    """The link refers to a bucket, not to an object."""
 
-    _default = "the link leads to a bucket, not to an object; open that bucket instead"
+    _default = "the link refers to a bucket, not to an object; open that bucket instead"
 
 
 class LinkToLinkError(Error):
-    """A link is to lead to a link, and only objects and buckets can be linked to."""
+    """A link to a link was requested; only objects and buckets can be linked to."""
 
-    _default = "a link cannot lead to a link; link to what that one leads to"
+    _default = "a link cannot refer to a link; link to the target of that link"
 
 
 class DigestMismatchError(Error):
-    """The object, or the data of a stream's backup, is not what was written."""
+    """The data of an object, or of a stream's backup, does not match its digest."""
 
-    _default = "digest mismatch: the object's data is not what was stored; read it again"
+    _default = "digest mismatch: the object's data differs from the stored data; read it again"
 
 
 class ObjectNotFoundError(NotFoundError):
-    """The bucket has no such object."""
+    """The object does not exist in the bucket."""
 
 
 class ObjectDeletedError(NotFoundError):
-    """The object has been deleted."""
+    """The object was deleted."""
 
 
 class ObjectAlreadyExists(Error):
-    """The bucket has an object of this name already."""
+    """An object of this name exists in the bucket."""
 
-    _default = "an object of this name exists already"
+    _default = "an object of this name exists"
 
 
 class KeyValueLimitMarkerTTLNotSupportedError(Error):
-    """`limit_marker_ttl` was asked of a server older than 2.11."""
+    """`limit_marker_ttl` was set on a server older than 2.11."""
 
     _default = "limit marker TTLs not supported by server: they need nats-server 2.11 or later"
 
 
 class SinkError(Error):
-    """A sink could not go on; what it had committed stays, and nothing else."""
+    """A sink could not continue; its commits are complete, and nothing else was written."""
 
-    _default = "the sink could not go on"
+    _default = "the sink could not continue"
 
 
 class SinkLockedError(SinkError):
-    """Another writer has the folder, or took it over.
+    """Another writer holds the lock of the folder, or has taken it over.
 
     Args:
-        message: What happened. Default: a general text.
-        host: The other writer's machine. Default: None, not known.
-        pid: Its process. Default: None, not known.
+        message: The text. Default: a general text.
+        host: The other writer's machine. Default: None, unknown.
+        pid: The other writer's process. Default: None, unknown.
     """
 
     def __init__(self, message: str | None = None, *, host: str | None = None, pid: int | None = None) -> None:
@@ -184,4 +184,4 @@ class SinkLockedError(SinkError):
 
 
 class SinkSchemaError(SinkError):
-    """What is to be written has other columns than what is there."""
+    """The columns of the new rows differ from those of the existing ones."""

@@ -1,4 +1,4 @@
-"""A stream, to work with by handle."""
+"""Handle of a stream."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class Stream(StreamMessages):
-    """A stream. Made by `js.stream(name)` and `js.get_stream(name)`.
+    """A stream. Created by `js.stream(name)` and `js.get_stream(name)`.
 
     Attributes:
         name: Its name.
-        cached_info: What the server last answered through this handle; None before the first time.
+        cached_info: The last information requested through this handle; None before the first request.
     """
 
     def __init__(self, api: JetStreamApi, name: str | None, info: models.StreamInfo | None = None) -> None:
@@ -47,15 +47,16 @@ class Stream(StreamMessages):
         return f"<{type(self).__name__} {self.name}>"
 
     async def info(self, subjects_filter: str | None = None, *, deleted_details: bool = False) -> models.StreamInfo:
-        """Configuration and state, from the server; kept as `cached_info`.
+        """Requests configuration and state; kept as `cached_info`.
 
         Args:
-            subjects_filter: Also count the messages of each subject that matches, in `state.subjects`; `">"` is all.
+            subjects_filter: Also count the messages of each subject that matches, in `state.subjects`; `">"` counts
+                all.
             deleted_details: Also list the sequences of deleted messages, in `state.deleted`.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ValueError: The name is not valid.
+            NotFoundError: The stream does not exist.
+            ValueError: The name is invalid.
         """
         info = await self._manage.stream_info(self.name, subjects_filter, deleted_details=deleted_details)
         self.cached_info = info
@@ -64,18 +65,18 @@ class Stream(StreamMessages):
     async def update(
         self, /, config: models.StreamConfig | None = None, **fields: Unpack[StreamOptions]
     ) -> models.StreamInfo:
-        """Changes the stream; the answer is kept as `cached_info`.
+        """Changes the stream; the response is kept as `cached_info`.
 
         Args:
-            config: The new configuration, which takes the place of the old one as a whole. None keeps the old one but
-                for the fields given: `stream.update(max_age=3600)`.
-            **fields: Fields of `StreamConfig`, by name; they win over `config`.
+            config: The new configuration, which replaces the old one as a whole. None changes only
+                the given fields: `stream.update(max_age=3600)`.
+            **fields: Fields of `StreamConfig`, by name; they override `config`.
 
         Raises:
-            NotFoundError: The stream is gone.
-            BadRequestError: The server refuses the configuration; some fields can never change.
-            ServerError: The server refuses the configuration; some fields can never change.
-            UnsupportedError: A setting that the server is too old for.
+            NotFoundError: The stream does not exist any more.
+            BadRequestError: The server rejects the configuration; some fields cannot be changed.
+            ServerError: The server rejects the configuration; some fields cannot be changed.
+            UnsupportedError: The server is too old for a setting.
         """
         fields["name"] = self.name
         info = await self._manage.update_stream(config or self.name, **fields)
@@ -86,14 +87,14 @@ class Stream(StreamMessages):
         """Deletes the stream with all its messages and consumers.
 
         Raises:
-            NotFoundError: It is gone already.
+            NotFoundError: It does not exist any more.
         """
         return await self._manage.delete_stream(self.name)
 
     async def purge(self, seq: int | None = None, subject: str | None = None, keep: int | None = None) -> int:
         """Removes messages.
 
-        The stream still knows the ids of what is gone: published again within its `duplicate_window` they are
+        The stream remembers the ids of purged messages: published again within its `duplicate_window`, they are
         duplicates, and nothing is stored.
 
         Args:
@@ -102,10 +103,10 @@ class Stream(StreamMessages):
             keep: The number of newest messages to keep.
 
         Returns:
-            How many were removed.
+            The number of removed messages.
 
         Raises:
-            NotFoundError: The stream is gone.
+            NotFoundError: The stream does not exist any more.
             BadRequestError: Both `seq` and `keep`.
             ServerError: The stream does not allow it (`deny_purge`, `sealed`).
         """
@@ -119,7 +120,7 @@ class Stream(StreamMessages):
         Args:
             subjects: Filters, one or several that do not overlap; None is all.
             **options: `start_seq`, `start_time`, `deliver_policy`, `replay_policy`, `headers_only` and
-                `on_rollback`, as there.
+                `on_rollback`, as for `js.ordered_consumer`.
         """
         return make_ordered_consumer(self._api, self.name, subjects, **options)
 
@@ -131,20 +132,20 @@ class Stream(StreamMessages):
         check: bool = False,
         progress: Report | None = None,
     ) -> StreamBackup:
-        """Saves the stream in a folder, as `nats stream backup` does; `js.restore_stream` makes a stream of it.
+        """Saves the stream in a folder, as `nats stream backup` does; `js.restore_stream` creates a stream from it.
 
         Args:
             directory: The folder, which is created if it is missing. A backup in it is replaced when the new one is
                 complete.
-            consumers: Also its consumers with their positions.
-            check: The server checks every message first.
-            progress: Called with (bytes so far, None) for every part that comes.
+            consumers: Whether to save its consumers with their positions.
+            check: Whether the server checks every message first.
+            progress: Called with (bytes so far, None) for every chunk received.
 
         Raises:
-            NotFoundError: The stream is gone.
-            ServerError: The server cannot make a backup; older ones have none of a stream in memory.
-            APIError: It gave up.
-            TimeoutError: The server went silent for the context's timeout.
+            NotFoundError: The stream does not exist any more.
+            ServerError: The server cannot make a backup; older ones cannot back up a stream in memory.
+            APIError: The server aborted the backup.
+            TimeoutError: The server sent nothing for the context's timeout.
             Error: Another backup is being written into the folder.
             OSError: A file cannot be written.
         """
@@ -153,25 +154,25 @@ class Stream(StreamMessages):
         )
 
     def consumer(self, name: str) -> Consumer:
-        """A handle of a consumer. No request is made; it need not be there yet.
+        """A handle of a consumer. No request is made; it need not exist yet.
 
         Args:
             name: The consumer's name.
 
         Raises:
-            ValueError: The name is not valid.
+            ValueError: The name is invalid.
         """
         return Consumer(self._api, self.name, name)
 
     async def get_consumer(self, name: str) -> Consumer:
-        """A handle of a consumer that is there, with its information in `cached_info`.
+        """A handle of an existing consumer, with its information in `cached_info`.
 
         Args:
             name: The consumer's name.
 
         Raises:
-            NotFoundError: There is no such consumer, or stream.
-            ValueError: The name is not valid.
+            NotFoundError: The consumer or the stream does not exist.
+            ValueError: The name is invalid.
         """
         consumer = self.consumer(name)
         await consumer.info()
@@ -184,38 +185,40 @@ class Stream(StreamMessages):
 
         Args:
             config: The configuration.
-            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
+            **params: Fields of `ConsumerConfig`, by name; they override `config`.
 
         Raises:
-            NotFoundError: The stream is gone.
-            BadRequestError: The server refuses the configuration.
-            ServerError: The server refuses the configuration.
-            ValueError: A name is not valid.
+            NotFoundError: The stream does not exist any more.
+            BadRequestError: The server rejects the configuration.
+            ServerError: The server rejects the configuration.
+            ValueError: A name is invalid.
         """
         return self._handle(await self._manage.add_consumer(self.name, config, **params))
 
     async def get_or_create_consumer(
         self, /, name: str, config: models.ConsumerConfig | None = None, **params: Unpack[NamedConsumerOptions]
     ) -> Consumer:
-        """A handle of the consumer of that name, which is created where it is not there.
+        """A handle of the consumer of that name, which is created if it does not exist.
 
-        One that is there stays as it is, whatever the configuration says.
+        An existing consumer is not changed.
 
         Args:
             name: Its name. A durable one needs `durable_name` in the configuration as well.
             config: The configuration.
-            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
+            **params: Fields of `ConsumerConfig`, by name; they override `config`.
 
         Raises:
-            NotFoundError: The stream is gone.
-            BadRequestError: The server refuses the configuration.
-            ServerError: The server refuses the configuration.
-            ValueError: A name is not valid, or not that of the configuration.
+            NotFoundError: The stream does not exist any more.
+            BadRequestError: The server rejects the configuration.
+            ServerError: The server rejects the configuration.
+            ValueError: A name is invalid, or not that of the configuration.
         """
         config = (config or models.ConsumerConfig()).evolve(**params)
         others = {config.name, config.durable_name} - {None, name}
         if others:
-            raise ValueError(f"the configuration is that of consumer {others.pop()!r}, not {name!r}")
+            raise ValueError(
+                f"could not create consumer {name!r}: the configuration has the name {others.pop()!r}; use one name"
+            )
         consumer = self.consumer(name)
         try:
             with expect_not_found():
@@ -229,55 +232,55 @@ class Stream(StreamMessages):
             except BadRequestError as refusal:
                 if refusal.err_code != CONSUMER_EXISTS:
                     raise
-                # Another client created it in the meantime.
+                # Another client created it meanwhile.
                 await consumer.info()
         return consumer
 
     async def update_consumer(
         self, /, config: models.ConsumerConfig | None = None, **fields: Unpack[ConsumerOptions]
     ) -> Consumer:
-        """Changes a consumer that is there.
+        """Changes an existing consumer.
 
         Args:
-            config: The new configuration, which takes the place of the old one as a whole. None keeps the old one but
-                for the fields given: `update_consumer(name="worker", ack_wait=60)`.
-            **fields: Fields of `ConsumerConfig`; they win over `config`. `name` (or `durable_name`) says which
+            config: The new configuration, which replaces the old one as a whole. None changes only
+                the given fields: `update_consumer(name="worker", ack_wait=60)`.
+            **fields: Fields of `ConsumerConfig`; they override `config`. `name` (or `durable_name`) selects the
                 consumer.
 
         Raises:
-            NotFoundError: There is no such stream or consumer (without `config`).
-            BadRequestError: There is no such consumer (with `config`), or the server refuses the configuration.
-            ServerError: The server refuses the configuration; some fields, such as `deliver_policy`, can never change.
-            ValueError: No name, or one that is not valid.
+            NotFoundError: The stream or the consumer does not exist (without `config`).
+            BadRequestError: The consumer does not exist (with `config`), or the server rejects the configuration.
+            ServerError: the server rejects the configuration; some fields, such as `deliver_policy`, cannot be changed.
+            ValueError: The name is missing or invalid.
         """
         return self._handle(await self._manage.update_consumer(self.name, config, **fields))
 
     async def delete_consumer(self, name: str) -> bool:
-        """Deletes a consumer. The messages stay.
+        """Deletes a consumer. The messages remain.
 
         Args:
             name: The consumer's name.
 
         Raises:
-            NotFoundError: There is no such consumer, or stream.
-            ValueError: The name is not valid.
+            NotFoundError: The consumer or the stream does not exist.
+            ValueError: The name is invalid.
         """
         return await self._manage.delete_consumer(self.name, name)
 
     async def consumers(self) -> AsyncIterator[models.ConsumerInfo]:
         """All consumers, in the order of their names: `async for info in stream.consumers()`.
 
-        Pages are fetched as they are needed; a consumer that is created or deleted meanwhile may make another one
-        come twice or not at all.
+        Pages are requested when they are needed; if a consumer is created or deleted meanwhile, another one may be
+        listed twice or not at all.
 
         Raises:
-            NotFoundError: The stream is gone.
+            NotFoundError: The stream does not exist any more.
         """
         async for consumer in self._api.pages(f"CONSUMER.LIST.{self.name}", "consumers"):
             yield models.ConsumerInfo.from_response(consumer)
 
     async def consumer_names(self) -> AsyncIterator[str]:
-        """The names of all consumers, sorted; as `consumers`, and much cheaper."""
+        """The names of all consumers, sorted; much cheaper than `consumers`."""
         async for name in self._api.pages(f"CONSUMER.NAMES.{self.name}", "consumers"):
             yield name
 

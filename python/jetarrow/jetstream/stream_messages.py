@@ -1,4 +1,4 @@
-"""Single messages of a stream, by its handle."""
+"""Verbs of a stream's handle for single messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jetarrow.jetstream.manage import Management
 
 
 class StreamMessages:
-    """What a stream's handle has for single messages: read and delete them without a consumer."""
+    """Reads and deletes single messages without a consumer."""
 
     _manage: Management
     name: str
@@ -27,16 +27,16 @@ class StreamMessages:
         Args:
             seq: Its sequence.
             subject: Instead of a sequence: the last message of this subject (wildcards allowed).
-            direct: Ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
-                messages yet. The stream must have `allow_direct`. `headers` then holds what the server says about the
-                message too (`Nats-Sequence` and so on).
-            next: With `subject`: the first message of it at `seq` or after.
+            direct: Read from any replica or mirror instead of the stream's leader: cheaper, but the newest messages may
+                be missing. The stream must have `allow_direct`. `headers` then includes the server's (`Nats-Sequence`
+                and so on).
+            next: With `subject`: the first message of the subject at `seq` or after.
 
         Raises:
-            NotFoundError: There is no such message, or stream.
+            NotFoundError: The message or the stream does not exist.
             BadRequestError: Neither sequence nor subject.
-            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: The name is not valid.
+            NoRespondersError: `direct`, and the stream does not exist or does not have `allow_direct`.
+            ValueError: The name is invalid.
         """
         return await self._manage.get_msg(self.name, seq, subject, direct, next)
 
@@ -48,21 +48,21 @@ class StreamMessages:
             direct: As for `get_msg`.
 
         Raises:
-            NotFoundError: There is no such message, or stream.
-            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: The name is not valid.
+            NotFoundError: The message or the stream does not exist.
+            NoRespondersError: `direct`, and the stream does not exist or does not have `allow_direct`.
+            ValueError: The name is invalid.
         """
         return await self._manage.get_last_msg(self.name, subject, direct)
 
     async def direct_get(self, seq: int) -> models.RawStreamMsg:
-        """Reads one message from any replica or mirror, which may not know the newest yet.
+        """Reads one message from any replica or mirror, on which the newest messages may be missing.
 
         Args:
             seq: Its sequence.
 
         Raises:
-            NotFoundError: There is no such message.
-            NoRespondersError: There is no such stream, or it has not `allow_direct`.
+            NotFoundError: The message does not exist.
+            NoRespondersError: The stream does not exist, or does not have `allow_direct`.
         """
         return await self._manage.get_msg(self.name, seq, direct=True)
 
@@ -107,7 +107,7 @@ class StreamMessages:
 
         Args:
             batch: Most messages.
-            seq: The first sequence; None is the first there is.
+            seq: The first sequence; None is the first of the stream.
             subject: Only this subject, wildcards allowed; None is all.
             start_time: Instead of `seq`: messages at or after this time.
             max_bytes: Most bytes of them; None is no limit.
@@ -117,14 +117,14 @@ class StreamMessages:
         )
 
     async def counter(self, subject: str) -> int:
-        """The value of a counter, see `js.increment`; 0 where it was never incremented.
+        """The value of a counter, see `js.increment`; 0 before its first increment.
 
         Args:
             subject: The counter.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ValueError: The subject's last message is no counter's.
+            NotFoundError: The stream does not exist.
+            ValueError: The subject's last message is not one of a counter.
         """
         return await self._manage.counter(self.name, subject)
 
@@ -133,11 +133,11 @@ class StreamMessages:
 
         Args:
             seq: The message's sequence.
-            erase: Also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
+            erase: Whether to overwrite its bytes in storage; False only marks it as deleted, which is faster.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ServerError: There is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
-            ValueError: The name is not valid.
+            NotFoundError: The stream does not exist.
+            ServerError: The message does not exist, or the stream does not allow it (`deny_delete`, `sealed`).
+            ValueError: The name is invalid.
         """
         return await self._manage.delete_msg(self.name, seq, erase)

@@ -1,4 +1,4 @@
-"""Subscribing to what a stream has through consumers that push."""
+"""Subscribing to a stream with push consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Callback = Callable[[Msg], Awaitable[None] | None]
 
 
 def _coroutine(cb: Callback, ack: bool) -> Callable[[Msg], Awaitable[None]]:
-    """The callback as a coroutine function, which acknowledges what the callback has processed."""
+    """The callback as a coroutine function, which acknowledges each message after the callback has returned."""
 
     async def call(msg: Msg) -> None:
         result = cb(msg)
@@ -43,7 +43,7 @@ def _coroutine(cb: Callback, ack: bool) -> Callable[[Msg], Awaitable[None]]:
 
 
 class Subscribe(PullSubscribe):
-    """The subscribe family of a JetStream context."""
+    """The subscribe verbs of a JetStream context."""
 
     _nc: HasSession
 
@@ -67,40 +67,41 @@ class Subscribe(PullSubscribe):
         inactive_threshold: float | None = None,
         **params: Unpack[PushConsumerOptions],
     ) -> PushSubscription:
-        """Subscribes with a push consumer, which is created where it is not there.
+        """Subscribes with a push consumer, which is created if it does not exist.
 
         Args:
-            subject: What to receive; becomes the consumer's filter, where none is given by name.
+            subject: The subject to receive; it becomes the consumer's filter if no filter is given by name.
             queue: Deliver group; without `durable` it is the consumer's durable name as well. `config.deliver_group`
-                wins over it.
-            cb: Called with each message, one after the other: a coroutine function or a plain one. Without it take the
-                messages from the subscription that is returned, and acknowledge them yourself.
-            durable: Name of a consumer that stays; None or "" makes one that goes with the subscription.
-                `config.durable_name` wins over it, and so does `config.name`.
-            stream: The stream; None finds it by the subject.
+                overrides it.
+            cb: Called with each message, sequentially: a coroutine function or a plain one. Without it, read the
+                messages from the returned subscription, and acknowledge them.
+            durable: Name of a durable consumer; None or "" creates an ephemeral one, which ends with the subscription.
+                `config.durable_name` and `config.name` override it.
+            stream: The stream; None looks it up by the subject.
             config: Configuration of a new consumer.
-            manual_ack: Messages are not acknowledged when the callback has returned.
-            ordered_consumer: All messages in order, without acks: the consumer is recreated at the next message
-                whenever one is missing.
-            idle_heartbeat: Seconds between signs of life while there is nothing, default 5 for an ordered consumer.
-            flow_control: The server waits until what it has sent was taken.
-            pending_msgs_limit: Most messages that may wait to be taken.
-            pending_bytes_limit: Most payload bytes that may wait to be taken.
+            manual_ack: Do not acknowledge messages after the callback has returned.
+            ordered_consumer: All messages in order, without acks: the consumer is recreated at the next sequence when a
+                message is missing.
+            idle_heartbeat: Seconds between heartbeats while there are no messages, default 5 for an ordered consumer.
+            flow_control: The server pauses until the messages that it has sent were processed.
+            pending_msgs_limit: Most buffered messages.
+            pending_bytes_limit: Most bytes of buffered payloads.
             deliver_policy: As in `ConsumerConfig`.
             headers_only: As in `ConsumerConfig`.
             inactive_threshold: As in `ConsumerConfig`.
-            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
+            **params: Fields of `ConsumerConfig`, by name; they override `config`.
 
         Raises:
-            NotFoundError: No stream takes the subject.
-            BadRequestError: The server refuses the configuration.
-            Error: The consumer exists and is not for this: it has another deliver group or filter, or is bound already.
+            NotFoundError: No stream stores the subject.
+            BadRequestError: The server rejects the configuration.
+            Error: The consumer exists with another deliver group or filter, or is bound to another subscription.
         """
         function("cb", cb)
         check_whole(pending_msgs_limit=pending_msgs_limit, pending_bytes_limit=pending_bytes_limit)
         stream = stream or await self.find_stream_name_by_subject(subject)
         config = (config or models.ConsumerConfig()).evolve(**params)
-        # What the configuration says holds: another name would be another consumer, which gets all of the stream again.
+        # The configuration's name has priority: another name would create another consumer, which receives the stream
+        # again.
         durable = config.durable_name or ((config.name or durable or queue) if queue or durable else None)
         queue = config.deliver_group or queue
         info = None
@@ -145,7 +146,7 @@ class Subscribe(PullSubscribe):
     async def _create_or_join(
         self, stream: str, config: models.ConsumerConfig, durable: str | None, queue: str | None
     ) -> models.ConsumerInfo:
-        """Creates the consumer; where another member was faster, it is that one's."""
+        """Creates the consumer, or joins the one that another member of the group has created first."""
         if not durable:
             return await self.add_consumer(stream, config)
         try:
@@ -174,11 +175,11 @@ class Subscribe(PullSubscribe):
         pending_msgs_limit: int = DEFAULT_JS_SUB_PENDING_MSGS_LIMIT,
         pending_bytes_limit: int = DEFAULT_JS_SUB_PENDING_BYTES_LIMIT,
     ) -> PushSubscription:
-        """Subscribes to what an existing push consumer delivers.
+        """Subscribes to an existing push consumer.
 
         Args:
             stream: The stream.
-            config: The consumer's configuration; None asks the server. A name here is the consumer's:
+            config: The consumer's configuration; None requests it from the server. A str is the consumer's name:
                 `subscribe_bind(stream, consumer)`.
             consumer: The consumer's name.
             cb: As for `subscribe`.
@@ -188,13 +189,13 @@ class Subscribe(PullSubscribe):
             pending_bytes_limit: As for `subscribe`.
 
         Raises:
-            NotFoundError: There is no such consumer.
+            NotFoundError: The consumer does not exist.
             TypeError: It is a pull consumer, or its name is missing.
         """
         if isinstance(config, str):
             config, consumer = None, consumer or config
         if consumer is None:
-            raise TypeError("the consumer's name is missing")
+            raise TypeError("the consumer's name is missing: pass consumer=")
         if config is None:
             config = (await self.consumer_info(stream, consumer)).config
         if config is None or config.deliver_subject is None:
@@ -237,7 +238,7 @@ class Subscribe(PullSubscribe):
 
     @classmethod
     def is_status_msg(cls, msg: Msg | None) -> str | None:
-        """The status of a message that is not one of the stream, such as "100"; None for others.
+        """The status of a status message, such as "100"; None for other messages.
 
         Args:
             msg: The message.
@@ -246,22 +247,22 @@ class Subscribe(PullSubscribe):
 
 
 def check_subject(info: models.ConsumerInfo, subject: str, config: models.ConsumerConfig) -> None:
-    """An existing consumer must deliver what is asked for; one without a filter delivers every subject.
+    """Checks that an existing consumer delivers the requested subject; without a filter it delivers every subject.
 
     Args:
         info: The consumer.
-        subject: What is asked for, where `config` has no filter.
-        config: What is given by name.
+        subject: The requested subject, if `config` has no filter.
+        config: The requested configuration.
 
     Raises:
-        Error: It delivers something else.
+        Error: It delivers other subjects.
     """
     named, has = _filters(config), _filters(info.config)
     asked = named or ([subject] if subject else [])
     if asked and asked != has and (has or named):
         raise Error(
             f"subject does not match consumer {info.name!r} of stream {info.stream_name!r}: it delivers"
-            f" {', '.join(has) or 'all subjects'}, not {', '.join(asked)}"
+            f" {', '.join(has) or 'all subjects'}, not {', '.join(asked)}; use another consumer"
         )
 
 
@@ -270,7 +271,7 @@ def _filters(config: models.ConsumerConfig) -> list[str]:
 
 
 def _check_group(info: models.ConsumerInfo, queue: str | None) -> None:
-    """An existing consumer's deliver group must be the subscription's queue."""
+    """Checks that an existing consumer's deliver group is the subscription's queue."""
     group = info.config.deliver_group if info.config is not None else None
     if not group:
         if queue:

@@ -1,4 +1,4 @@
-"""Tables in: every row a message, encoded natively."""
+"""Publishing of tables: each row is a message, encoded natively."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.publish_spec import DEFAULT_MAX_BYTES, PublishSpec
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
-# What a message may have in headers besides its own: an id, what it expects, a time to live.
+# Most bytes of the headers that are added to a message: an id, expectations, a time to live.
 _OTHER_HEADERS = 512
 
 
 def _size(headers: Headers) -> int:
-    """Most bytes that headers are, with what is added to them."""
+    """Upper limit of the bytes of headers, including added ones."""
     lists = ((name, [values] if isinstance(values, str) else values) for name, values in headers.items())
     return _OTHER_HEADERS + sum(len(f"{name}: {value}\r\n".encode()) for name, values in lists for value in values)
 
 
 class PublishTable(PublishVerbs):
-    """Publishing whole tables."""
+    """The verb `publish_table` of a context."""
 
     async def publish_table(
         self,
@@ -51,47 +51,49 @@ class PublishTable(PublishVerbs):
         resend: bool | None = None,
         progress: Progress | bool | None = None,
     ) -> PublishResult:
-        """Publishes a table: every row as a message, a JSON object of its columns, or many rows in Arrow messages.
+        """Publishes a table: each row as a message with a JSON object of its columns, or many rows in Arrow messages.
 
-        In JSON, integers and decimals keep all their digits, floats are the shortest text that reads back as the same,
-        dates, times and timestamps are ISO 8601 (`Z` where the type has a zone), binary is base64. `js.read(...,
-        schema=table.schema)` gives the table back; docs/tables.md lists the types that JSON cannot hold.
+        In JSON, integers and decimals keep all their digits, floats are the shortest text that parses to the same
+        value, dates, times and timestamps are ISO 8601 (`Z` if the type has a zone), binary is base64. `js.read(...,
+        schema=table.schema)` returns the table; docs/tables.md lists the types without a JSON representation.
 
         Args:
-            table: Arrow data of any library. A stream is read block by block, and encoded in pieces of 8,192 rows, so
-                that memory stays bounded.
-            subject: One subject, or a template of columns: `"orders.{region}.{id}"` (a brace itself is doubled). None:
-                the column `subject`. A value that cannot be a token (null, empty, with a dot, wildcard or white space)
-                is that row's error, and names the column.
-            format: What a payload is: "json", one message a row; or "arrow", rows of equal subject as one Arrow IPC
-                stream, many times faster, which holds every type. `js.read(format="arrow")` gives the rows back.
+            table: Arrow data of any library. An Arrow stream is read block by block, and encoded in blocks of 8,192
+                rows, so memory use is bounded.
+            subject: One subject, or a template of columns: `"orders.{region}.{id}"` (double a literal brace). None: the
+                column `subject`. A value that is not a valid token (null, empty, with a dot, wildcard or white space)
+                is an error of its row, which names the column.
+            format: Encoding of payloads: "json", one message per row; or "arrow", rows of equal subject as one Arrow
+                IPC stream, which is many times faster and supports every type. `js.read(format="arrow")` returns the
+                rows.
             columns: The columns of the payload; default all.
-            msg_id: The column that has the ids (null: none), or "content": ids made of subject and payload, the same
-                each time, so that a table that is published again is stored once (within the stream's duplicate
-                window). With format "arrow" only that.
+            msg_id: The column of the ids (null: no id), or "content": ids derived from subject and payload, so that a
+                table that is published again is stored once (within the stream's duplicate window). Format "arrow"
+                supports only "content".
             headers: One mapping for all rows.
-            nulls: In JSON, writes null fields as null. By default they are left out.
-            rows_per_message: Most rows of an Arrow message. It is cut to what the server takes (`max_payload`); a
-                subject's rows are looked for in 16 times as many rows of the table, which are in memory then.
-            compression: Of Arrow messages: "zstd" (default), "lz4" or None.
+            nulls: Whether to write null fields in JSON. By default they are omitted.
+            rows_per_message: Most rows of an Arrow message, which is limited by the server's `max_payload` too. The
+                rows of a subject are collected from 16 times as many rows of the table, which are buffered in memory.
+            compression: Compression of Arrow messages: "zstd" (default), "lz4" or None.
             msg_ttl: As `publish_batch`.
             expected_stream: As `publish_batch`.
             mode: As `publish_batch`: "window", "fast", "atomic" or "auto".
-            max_inflight: Most messages that are unanswered at once; None as for `publish_batch`.
-            max_bytes: Most bytes of them; default 64 MiB.
-            timeout: Seconds a row may stay unanswered.
+            max_inflight: As `publish_batch`.
+            max_bytes: As `publish_batch`.
+            timeout: As `publish_batch`.
             resend: As `publish_batch`.
             progress: As `publish_batch`.
 
         Returns:
-            The result of each row. A row that has no JSON (NaN, an infinity) or no subject is in its `errors`; the
-            others are published. With format "arrow" the result of each message, in which a row that is none, as it
-            has no subject or is too large by itself, counts as one; its error names the row of the table.
+            The result of each row. Rows without a JSON representation (NaN, an infinity) or without a subject are in
+            its `errors`; the others are published. With format "arrow" the result of each message. A row that cannot
+            be in a message, because it has no subject or is too large, counts as a message; its error names the row
+            of the table.
 
         Raises:
-            TypeError: It is no table, or a column has a type that has no JSON; nothing was sent.
-            ValueError: A column is missing, or the template is wrong; nothing was sent.
-            BadSubjectError: The subject is not valid whatever the columns hold; nothing was sent.
+            TypeError: It is not a table, or the type of a column has no JSON representation; nothing was sent.
+            ValueError: A column is missing, or the template is invalid; nothing was sent.
+            BadSubjectError: The subject is invalid for all values of the columns; nothing was sent.
             BatchError: As `publish_batch`.
             UnsupportedError: Server or stream lacks the mode.
         """

@@ -1,4 +1,4 @@
-"""Streams as files: backups that the `nats` tool reads too, and the other way round."""
+"""Backup and restore of streams, compatible with the `nats` tool."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from jetarrow.jetstream.models.values import checked_name
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import StreamOptions
 
-# Bytes of one message while a backup is made.
+# Bytes of a chunk that the server sends.
 _CHUNK = 128 * 1024
 
 
 @dataclass
 class StreamBackup:
-    """What was saved of a stream.
+    """A saved stream.
 
     Attributes:
         directory: The folder.
-        config: How the stream is configured.
-        state: What was in it.
-        bytes: Bytes of the file, which is compressed.
+        config: The configuration of the stream.
+        state: The state of the stream.
+        bytes: Size of the compressed file.
         sha256: SHA-256 of the file, in hexadecimal.
     """
 
@@ -45,7 +45,7 @@ class StreamBackup:
 
 
 class BackupVerbs:
-    """Back streams up, and restore them."""
+    """Backup and restore of streams."""
 
     _api: JetStreamApi
 
@@ -63,19 +63,19 @@ class BackupVerbs:
         Args:
             name: The stream.
             directory: The folder, which is created if it is missing. A backup in it is replaced when the new one is
-                complete: until then it is the old one. Only this user may read its files.
-            consumers: Also its consumers with their positions.
-            check: The server checks every message first.
-            progress: Called with (bytes so far, None) for every part that comes.
+                complete. Only this user may read its files.
+            consumers: Whether to save its consumers with their positions.
+            check: Whether the server checks every message first.
+            progress: Called with (bytes so far, None) for every chunk received.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ServerError: The server cannot make a backup; older ones have none of a stream in memory.
-            APIError: It gave up.
-            TimeoutError: The server went silent for the context's timeout.
+            NotFoundError: The stream does not exist.
+            ServerError: The server cannot make a backup; older ones cannot back up a stream in memory.
+            APIError: The server aborted the backup.
+            TimeoutError: The server sent nothing for the context's timeout.
             Error: Another backup is being written into the folder.
             OSError: A file cannot be written.
-            ValueError: The name is not valid.
+            ValueError: The name is invalid.
         """
         verb = f"STREAM.SNAPSHOT.{checked_name('stream', name)}"
         session = self._api.session
@@ -117,28 +117,28 @@ class BackupVerbs:
         progress: Report | None = None,
         **changes: Unpack[StreamOptions],
     ) -> models.StreamInfo:
-        """Makes a stream of a backup, as `nats stream restore` does.
+        """Creates a stream from a backup, as `nats stream restore` does.
 
-        The data is first compared with its hash in the backup; a backup of the `nats` tool, or of an earlier build, has
-        none. A restore that fails leaves no part of the stream: one that this call made is removed, and anything
-        else that is left is named in the error.
+        The data is first compared with its hash in the backup; a backup of the `nats` tool, or of an earlier version,
+        has none. If a restore fails, the incomplete stream that this call created is removed, and anything else that
+        remains is named in the error.
 
         Args:
             directory: The folder of `backup_stream`, or of `nats stream backup`.
-            progress: Called with (bytes sent, bytes of the backup) for every part.
-            **changes: Fields of `StreamConfig` that the stream is to have instead of those saved, such as
-                `num_replicas` or `placement`. The name cannot change.
+            progress: Called with (bytes sent, bytes of the backup) for every chunk.
+            **changes: Fields of `StreamConfig` that override the saved ones, such as `num_replicas` or `placement`. The
+                name cannot be changed.
 
         Returns:
-            The stream. It is there when this returns.
+            The restored stream.
 
         Raises:
-            DigestMismatchError: The data has not the hash that the backup names. Nothing was sent.
-            BadRequestError: There is a stream of that name, or the server refuses the configuration.
-            APIError: The server cannot restore it, or made a part of the stream of it, which was removed.
-            FileNotFoundError: There is no backup in the folder.
-            ValueError: The backup is not one, or `name` is another than the backup's.
-            TimeoutError: The server went silent.
+            DigestMismatchError: The hash of the data differs from the one in the backup. Nothing was sent.
+            BadRequestError: A stream of that name exists, or the server rejects the configuration.
+            APIError: The server cannot restore it, or restored an incomplete stream, which was removed.
+            FileNotFoundError: The folder has no backup.
+            ValueError: The metadata is invalid, or `name` differs from that of the backup.
+            TimeoutError: The server sent nothing in time.
         """
         folder = Path(directory)
         with (folder / DATA).open("rb") as file:
@@ -146,23 +146,26 @@ class BackupVerbs:
             try:
                 saved = models.StreamConfig.from_response(meta["config"])
             except (ValueError, TypeError, KeyError):
-                raise ValueError(f"{folder / META} is not that of a backup") from None
+                raise ValueError(f"could not restore from '{folder}': {META} is not the metadata of a backup") from None
             config = saved.evolve(**changes)
             if config.name != saved.name:
                 raise ValueError(
-                    f"the backup is that of stream {saved.name!r}; a restored one cannot be {config.name!r}"
+                    f"could not restore stream {saved.name!r} as {config.name!r}: the name cannot be changed; leave"
+                    " name out"
                 )
             restore = Restore(self._api, checked_name("stream", config.name), config.as_dict(), meta["state"])
             return await restore.run(file, progress)
 
 
 async def _chunks(session: Session, sub: Subscription, verb: str, timeout: float) -> AsyncIterator[bytes]:
-    """The parts of a backup, each acknowledged; the server sends some ahead of that."""
+    """The chunks of a backup. Each one is acknowledged; the server limits the unacknowledged ones."""
     while True:
         try:
             msg = await sub.next_msg(timeout)
         except TimeoutError:
-            raise TimeoutError(f"{verb}: the server went silent before the backup was complete") from None
+            raise TimeoutError(
+                f"{verb} failed: the server sent nothing for {timeout:g} s before the backup was complete; try again"
+            ) from None
         data = bytes(msg.data)
         if not data:
             headers = msg.headers or {}

@@ -1,4 +1,4 @@
-"""The two files of a backup: replaced together, and checked before they are used."""
+"""The two files of a backup, which are replaced together, and verified before they are used."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ META = "backup.json"
 """Configuration and state of the stream, and the SHA-256 of the data."""
 
 DATA = "stream.tar.s2"
-"""The stream's content as the server makes and reads it: a tar archive, S2 compressed."""
+"""The stream's content in the server's format: a tar archive, S2 compressed."""
 
-# Names of the files until they are complete.
+# Names of incomplete files.
 _META_PART = f"{META}.part"
 _DATA_PART = f"{DATA}.part"
 
-# Permissions: a backup has all that the stream has.
+# Permissions: only this user may read the messages of the stream.
 _MODE = 0o600
-# Bytes hashed at a time; about 1 ms, so that an event loop does other work in between.
+# Bytes hashed between two yields to the event loop, about 1 ms.
 _HASH_BYTES = 1024 * 1024
 
 
 class BackupWriter:
-    """Writes a backup into a folder, and replaces the one that is there.
+    """Writes a backup into a folder, and replaces an existing one.
 
-    The rename of the data is the commit. Before it the folder has the old backup. After it the new one counts, also if
-    the process ends before the metadata has its name: `verified_meta` finds it by the hash.
+    The rename of the data is the commit. Before it the folder has the old backup. After it the folder has the new one,
+    also if the process ends before it renames the metadata: `verified_meta` finds it by the hash.
 
     Args:
         directory: The folder, which is created if it is missing.
@@ -53,7 +53,7 @@ class BackupWriter:
         self._meta: IO[bytes] | None = None
         self._data: IO[bytes] | None = None
         self._hash = hashlib.sha256()
-        # The data and the metadata are complete, so the rename of the data commits them.
+        # Data and metadata are complete, so the rename of the data commits them.
         self._is_ready = False
         self.size = 0
         try:
@@ -76,7 +76,7 @@ class BackupWriter:
         _make_private(self._meta)
 
     def _finish_last_commit(self) -> None:
-        """Gives the metadata of a backup its name, if the process that wrote it ended just before."""
+        """Renames the metadata of a backup whose writer ended between the two renames."""
         assert self._meta is not None
         try:
             wanted = _digest_of(json.loads(self._meta.read()))
@@ -96,7 +96,7 @@ class BackupWriter:
         """Appends to the data.
 
         Args:
-            chunk: A part of it.
+            chunk: The chunk.
         """
         assert self._data is not None
         self._data.write(chunk)
@@ -104,12 +104,12 @@ class BackupWriter:
         self.size += len(chunk)
 
     async def commit(self, session: Session, config: Any, state: Any) -> str:
-        """Replaces the backup that is there.
+        """Replaces the existing backup.
 
         Args:
-            session: How to wait.
+            session: The session, which waits.
             config: The stream's configuration, as the server sent it.
-            state: Its state.
+            state: The stream's state.
 
         Returns:
             The SHA-256 of the data, in hexadecimal.
@@ -144,37 +144,37 @@ class BackupWriter:
         _sync_folder(self.folder)
 
     def close(self) -> None:
-        """Removes what is not committed, and lets others write into the folder."""
+        """Removes uncommitted files, and releases the lock of the folder."""
         if self._data is not None:
             self._data.close()
         if self._meta is None:
             return
-        # Once the metadata has its name, the files of these names are those of the next backup.
+        # After the rename of the metadata, files of these names are those of the next backup.
         if self._meta.closed or is_at(self._meta.fileno(), self._meta_part):
             if not self._is_ready or self._data_part.exists():
                 self._data_part.unlink(missing_ok=True)
                 self._meta_part.unlink(missing_ok=True)
             elif self._meta_part.exists():
-                # The first attempt failed. `verified_meta` finds it under either name.
+                # The first rename of the metadata failed. `verified_meta` finds it under either name.
                 with suppress(OSError):
                     self._name_meta()
         self._meta.close()
 
 
 async def verified_meta(session: Session, folder: Path, data: IO[bytes]) -> dict[str, Any]:
-    """The metadata of a backup, whose data is compared with the hash in it, if it has one.
+    """Reads the metadata of a backup, and compares the data with its hash, if it has one.
 
     Args:
-        session: How to wait.
+        session: The session, which waits.
         folder: The folder.
         data: Its data, open for reading; it is at its beginning afterwards.
 
     Returns:
-        `config` and `state`, as they are in the file.
+        The file's `config` and `state`.
 
     Raises:
-        FileNotFoundError: There is no backup in the folder.
-        ValueError: The metadata is not that of a backup.
+        FileNotFoundError: The folder has no backup.
+        ValueError: The metadata is invalid.
         DigestMismatchError: The data has another hash.
     """
     failure: Exception | None = None
@@ -190,7 +190,7 @@ async def verified_meta(session: Session, folder: Path, data: IO[bytes]) -> dict
     if wanted is None and wanted_pending is None:
         if failure is not None:
             raise failure
-        # Written by the `nats` tool, or before there were hashes.
+        # Written by the `nats` tool, or by a version without hashes.
         return meta
     found = await _hash_of(session, data)
     if found == wanted:
@@ -202,8 +202,8 @@ async def verified_meta(session: Session, folder: Path, data: IO[bytes]) -> dict
     if wanted is None:
         return meta
     raise DigestMismatchError(
-        f"could not restore the backup in '{folder}': {DATA} has the SHA-256 {found}, and {META} says {wanted}, so they"
-        " are damaged or not of one backup; nothing was restored; use another backup, or make a new one"
+        f"could not restore the backup in '{folder}': {DATA} has the SHA-256 {found}, and {META} has {wanted}, so they"
+        " are damaged or not of one backup; nothing was restored; use another backup, or create a new one"
     )
 
 
@@ -225,13 +225,13 @@ def _read_meta(path: Path) -> dict[str, Any]:
             return checked
     except (ValueError, TypeError, KeyError):
         pass
-    raise ValueError(f"{path} is not that of a backup")
+    raise ValueError(f"could not read '{path}': it is not the metadata of a backup; use another folder")
 
 
 def _digest_of(meta: Any) -> str | None:
     digest = meta.get("sha256") if isinstance(meta, dict) else None
     if digest is not None and not isinstance(digest, str):
-        raise ValueError("sha256 is no text")
+        raise ValueError("sha256 is not a text")
     return digest.lower() if digest else None
 
 
@@ -251,7 +251,7 @@ def _sync(file: IO[bytes]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Has the system write the folder's names to the disk; Windows needs none of it."""
+    """Writes the folder's names to the disk; not needed on Windows."""
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -15,12 +15,12 @@ from jetarrow.jetstream.server_features import require_fields, require_version
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions
 
-# A pause until then is over.
+# A past time, which ends a pause.
 _PAST = "1970-01-01T00:00:00Z"
 
 
 class ConsumerVerbs:
-    """Create, change, list, pause, reset and delete consumers."""
+    """Verbs that create, change, list, pause, reset and delete consumers."""
 
     _api: JetStreamApi
 
@@ -37,14 +37,14 @@ class ConsumerVerbs:
         Args:
             stream: The stream it reads.
             config: The configuration.
-            timeout: Seconds, default that of the context.
-            **params: Fields of `ConsumerConfig`, by name; they win over `config`.
+            timeout: Seconds. Default: the timeout of the context.
+            **params: Fields of `ConsumerConfig`, by name; they override `config`.
 
         Raises:
-            NotFoundError: There is no such stream.
-            BadRequestError: The server refuses the configuration.
-            ServerError: The server refuses the configuration.
-            ValueError: A name is not valid.
+            NotFoundError: The stream does not exist.
+            BadRequestError: The server rejects the configuration.
+            ServerError: The server rejects the configuration.
+            ValueError: A name is invalid.
         """
         return await put_consumer(
             self._api, stream, (config or models.ConsumerConfig()).evolve(**params), timeout=timeout
@@ -53,26 +53,26 @@ class ConsumerVerbs:
     async def update_consumer(
         self, /, stream: str, config: models.ConsumerConfig | None = None, **fields: Unpack[ConsumerOptions]
     ) -> models.ConsumerInfo:
-        """Changes a consumer that is there.
+        """Changes an existing consumer.
 
         Args:
             stream: The stream it reads.
-            config: The new configuration, which takes the place of the old one as a whole. None keeps the old one but
-                for the fields given: `update_consumer("S", name="worker", ack_wait=60)`.
-            **fields: Fields of `ConsumerConfig`; they win over `config`. `name` (or `durable_name`) says which
+            config: The new configuration, which replaces the old one as a whole. None changes only
+                the given fields: `update_consumer("S", name="worker", ack_wait=60)`.
+            **fields: Fields of `ConsumerConfig`; they override `config`. `name` (or `durable_name`) selects the
                 consumer.
 
         Raises:
-            NotFoundError: There is no such stream or consumer (without `config`).
-            BadRequestError: There is no such consumer (with `config`), or the server refuses the configuration.
-            ServerError: The server refuses the configuration; some fields, such as `deliver_policy`, can never change.
-            ValueError: No name, or one that is not valid.
+            NotFoundError: The stream or the consumer does not exist (without `config`).
+            BadRequestError: The consumer does not exist (with `config`), or the server rejects the configuration.
+            ServerError: the server rejects the configuration; some fields, such as `deliver_policy`, cannot be changed.
+            ValueError: The name is missing or invalid.
         """
         given: dict[str, Any] = {**fields}
         if config is None:
             name = given.get("name") or given.get("durable_name")
             config = (await self.consumer_info(stream, name or "")).config
-            # They exclude each other: who gives one means it instead of the other.
+            # They exclude each other: a given one replaces the other.
             for one, other in (("filter_subject", "filter_subjects"), ("filter_subjects", "filter_subject")):
                 if one in given:
                     given.setdefault(other, None)
@@ -86,11 +86,11 @@ class ConsumerVerbs:
         Args:
             stream: The stream's name.
             consumer: The consumer's name.
-            timeout: Seconds, default that of the context.
+            timeout: Seconds. Default: the timeout of the context.
 
         Raises:
-            NotFoundError: There is no such stream or consumer.
-            ValueError: A name is not valid.
+            NotFoundError: The stream or the consumer does not exist.
+            ValueError: A name is invalid.
         """
         answer = await self._api.request(_verb("INFO", stream, consumer), timeout=timeout)
         return models.ConsumerInfo.from_response(answer)
@@ -98,30 +98,30 @@ class ConsumerVerbs:
     async def consumers_info(self, stream: str, offset: int | None = None) -> list[models.ConsumerInfo]:
         """One page of a stream's consumers, at most 256, in the order of their names.
 
-        `js.stream(name).consumers()` goes through all pages.
+        `js.stream(name).consumers()` lists all pages.
 
         Args:
             stream: The stream.
-            offset: How many to leave out before it.
+            offset: Number of consumers before the page.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ValueError: The name is not valid.
+            NotFoundError: The stream does not exist.
+            ValueError: The name is invalid.
         """
         body = None if offset is None else {"offset": offset}
         answer = await self._api.request(f"CONSUMER.LIST.{checked_name('stream', stream)}", body)
         return [models.ConsumerInfo.from_response(consumer) for consumer in answer["consumers"] or ()]
 
     async def delete_consumer(self, stream: str, consumer: str) -> bool:
-        """Deletes a consumer. The messages stay in the stream.
+        """Deletes a consumer. The messages remain in the stream.
 
         Args:
             stream: The stream's name.
             consumer: The consumer's name.
 
         Raises:
-            NotFoundError: There is no such stream or consumer.
-            ValueError: A name is not valid.
+            NotFoundError: The stream or the consumer does not exist.
+            ValueError: A name is invalid.
         """
         answer = await self._api.request(_verb("DELETE", stream, consumer))
         return bool(answer["success"])
@@ -134,20 +134,20 @@ class ConsumerVerbs:
         Args:
             stream: The stream's name.
             consumer: The consumer's name.
-            pause_until: A datetime or RFC 3339 text (without a zone local time); a time that is past resumes.
-            timeout: Seconds, default that of the context.
+            pause_until: A datetime or RFC 3339 text (local time if it has no zone); a past time resumes deliveries.
+            timeout: Seconds. Default: the timeout of the context.
 
         Returns:
-            Whether it is paused now, and for how many nanoseconds more.
+            Whether it is paused, and the remaining nanoseconds.
 
         Raises:
-            NotFoundError: There is no such stream or consumer.
-            BadRequestError: The text is no time.
+            NotFoundError: The stream or the consumer does not exist.
+            BadRequestError: The text is not a time.
             UnsupportedError: The server is older than 2.11.
-            ValueError: A name is not valid.
+            ValueError: A name is invalid.
         """
         require_version(self._api, "pause_consumer", (2, 11))
-        # As with nats-py, it is the server that refuses a text which is no time.
+        # As with nats-py, the server rejects a text that is not a time.
         with suppress(ValueError):
             pause_until = to_rfc3339(pause_until)
         body = {"pause_until": pause_until}
@@ -155,32 +155,32 @@ class ConsumerVerbs:
         return models.ConsumerPause.from_response(answer)
 
     async def resume_consumer(self, stream: str, consumer: str, timeout: float | None = None) -> models.ConsumerPause:
-        """Ends a pause at once; as `pause_consumer` with a time that is past.
+        """Ends a pause at once; as `pause_consumer` with a past time.
 
         Args:
             stream: The stream's name.
             consumer: The consumer's name.
-            timeout: Seconds, default that of the context.
+            timeout: Seconds. Default: the timeout of the context.
         """
         return await self.pause_consumer(stream, consumer, _PAST, timeout)
 
     async def reset_consumer(
         self, stream: str, consumer: str, seq: int | None = None, timeout: float | None = None
     ) -> models.ConsumerReset:
-        """Lets a consumer deliver again what it had delivered (ADR-60). Server 2.14 or later.
+        """Resets the position of a consumer, so that messages are redelivered (ADR-60). Server 2.14 or later.
 
         Args:
             stream: The stream's name.
             consumer: The consumer's name.
-            seq: The stream sequence to go on with; None (or 0) is the first one that is not acknowledged. A sequence
-                needs `deliver_policy` all, by_start_sequence or by_start_time, and none before its start.
-            timeout: Seconds, default that of the context.
+            seq: The stream sequence of the next delivery; None (or 0) is the first unacknowledged one. A sequence needs
+                `deliver_policy` all, by_start_sequence or by_start_time, and must not be before its start.
+            timeout: Seconds. Default: the timeout of the context.
 
         Raises:
             UnsupportedError: The server is older than 2.14.
             ConsumerInvalidResetError: Its `deliver_policy` does not allow this sequence.
-            NotFoundError: There is no such stream or consumer.
-            ValueError: A name is not valid.
+            NotFoundError: The stream or the consumer does not exist.
+            ValueError: A name is invalid.
         """
         require_version(self._api, "reset_consumer", (2, 14))
         answer = await self._api.request(
@@ -189,7 +189,7 @@ class ConsumerVerbs:
         return models.ConsumerReset.from_response(answer)
 
     async def unpin_consumer(self, stream: str, consumer: str, group: str) -> None:
-        """Takes a priority group from the client that it is pinned to: another one gets it. Server 2.11 or later.
+        """Unpins a priority group from its client, so that another client is pinned. Server 2.11 or later.
 
         Args:
             stream: The stream's name.
@@ -198,9 +198,9 @@ class ConsumerVerbs:
 
         Raises:
             UnsupportedError: The server is older than 2.11.
-            BadRequestError: It has no such group.
-            NotFoundError: There is no such stream or consumer.
-            ValueError: A name is not valid.
+            BadRequestError: The consumer does not have the group.
+            NotFoundError: The stream or the consumer does not exist.
+            ValueError: A name is invalid.
         """
         require_version(self._api, "unpin_consumer", (2, 11))
         await self._api.request(_verb("UNPIN", stream, consumer), {"group": group})
@@ -218,7 +218,7 @@ async def put_consumer(
     action: ConsumerAction | None = None,
     timeout: float | None = None,
 ) -> models.ConsumerInfo:
-    """Creates or changes a consumer; `action` "create" or "update" allows only that."""
+    """Creates or changes a consumer; with an `action` the server does only that."""
     require_fields(api, config)
     verb = f"CONSUMER.CREATE.{checked_name('stream', stream)}"
     for name in (config.durable_name, config.name):

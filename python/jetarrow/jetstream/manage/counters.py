@@ -1,4 +1,4 @@
-"""Counters: streams with `allow_msg_counter` whose messages say by how much (ADR-49)."""
+"""Counters: subjects of streams with `allow_msg_counter`, whose messages are increments (ADR-49)."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ from jetarrow.jetstream.models.messages import PubAck
 
 
 def value_of(ack: PubAck, subject: str) -> int:
-    """The value of a counter, as the ack of an increment says it.
+    """The value of a counter in the ack of an increment.
 
     Raises:
-        ValueError: The ack says none.
+        ValueError: The ack has no value.
     """
     if ack.val is None:
-        raise ValueError(f"the stream {ack.stream!r} answered no value, so {subject!r} is no counter")
+        raise ValueError(
+            f"could not read counter {subject!r}: the ack of stream {ack.stream!r} has no value; check that the stream"
+            " has allow_msg_counter"
+        )
     return int(ack.val)
 
 
 class CounterVerbs(MessageVerbs):
-    """Read counters."""
+    """Verbs that read counters."""
 
     _api: JetStreamApi
 
     async def counter(self, stream_name: str, subject: str) -> int:
-        """The value of a counter; 0 where it was never incremented. `js.increment` changes it.
+        """The value of a counter; 0 before its first increment. `js.increment` changes it.
 
         Args:
             stream_name: The stream, which has `allow_msg_counter`.
             subject: The counter.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ValueError: The name is not valid, or the subject's last message is no counter's.
+            NotFoundError: The stream does not exist.
+            ValueError: The name is invalid, or the subject's last message is not one of a counter.
         """
         try:
             found = await self.get_last_msg(stream_name, subject)
@@ -47,4 +50,7 @@ class CounterVerbs(MessageVerbs):
         try:
             return int(json.loads(found.data or b"")["val"])
         except (ValueError, TypeError, KeyError):
-            raise ValueError(f"the last message of {subject!r} in stream {stream_name!r} is no counter's") from None
+            raise ValueError(
+                f"could not read counter {subject!r} of stream {stream_name!r}: the last message of the subject is not"
+                " one of a counter; check the subject"
+            ) from None

@@ -1,4 +1,4 @@
-"""Single messages of a stream: read and delete them without a consumer."""
+"""Reading and deleting of single messages without a consumer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jetarrow.jetstream.models.values import checked_name
 
 
 class MessageVerbs:
-    """Get and delete single messages."""
+    """Verbs that get and delete single messages."""
 
     _api: JetStreamApi
 
@@ -31,16 +31,16 @@ class MessageVerbs:
             stream_name: The stream.
             seq: Its sequence.
             subject: Instead of a sequence: the last message of this subject (wildcards allowed).
-            direct: Ask any replica or mirror instead of the stream's leader: cheaper, and it may not know the newest
-                messages yet. The stream must have `allow_direct`. `headers` then holds what the server says about the
-                message too (`Nats-Sequence` and so on).
-            next: With `subject`: the first message of it at `seq` or after.
+            direct: Read from any replica or mirror instead of the stream's leader: cheaper, but the newest messages may
+                be missing. The stream must have `allow_direct`. `headers` then includes the server's (`Nats-Sequence`
+                and so on).
+            next: With `subject`: the first message of the subject at `seq` or after.
 
         Raises:
-            NotFoundError: There is no such message, or stream.
+            NotFoundError: The message or the stream does not exist.
             BadRequestError: Neither sequence nor subject.
-            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: The name is not valid.
+            NoRespondersError: `direct`, and the stream does not exist or does not have `allow_direct`.
+            ValueError: The name is invalid.
         """
         checked_name("stream", stream_name)
         query: dict[str, Any] = {}
@@ -54,7 +54,7 @@ class MessageVerbs:
             answer = await self._api.request(f"STREAM.MSG.GET.{stream_name}", query)
             return _stored(answer["message"], stream_name)
         if subject and seq is None and not next and not {"*", ">"} & set(subject.split(".")):
-            # The subject stands in the request's subject, so that permissions can be given for it.
+            # The request's subject contains the subject, so that permissions can refer to it.
             return await self._direct(f"DIRECT.GET.{stream_name}.{subject}", None)
         return await self._direct(f"DIRECT.GET.{stream_name}", query)
 
@@ -67,9 +67,9 @@ class MessageVerbs:
             direct: As for `get_msg`.
 
         Raises:
-            NotFoundError: There is no such message, or stream.
-            NoRespondersError: `direct`, and there is no such stream or it has not `allow_direct`.
-            ValueError: The name is not valid.
+            NotFoundError: The message or the stream does not exist.
+            NoRespondersError: `direct`, and the stream does not exist or does not have `allow_direct`.
+            ValueError: The name is invalid.
         """
         return await self.get_msg(stream_name, subject=subject, direct=direct)
 
@@ -79,12 +79,12 @@ class MessageVerbs:
         Args:
             stream_name: The stream.
             seq: The message's sequence.
-            erase: Also overwrite its bytes in storage; False only marks it as deleted, which is quicker.
+            erase: Whether to overwrite its bytes in storage; False only marks it as deleted, which is faster.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ServerError: There is no such message, or the stream does not allow it (`deny_delete`, `sealed`).
-            ValueError: The name is not valid.
+            NotFoundError: The stream does not exist.
+            ServerError: The message does not exist, or the stream does not allow it (`deny_delete`, `sealed`).
+            ValueError: The name is invalid.
         """
         body: dict[str, Any] = {"seq": seq}
         if not erase:
@@ -95,7 +95,7 @@ class MessageVerbs:
     async def _direct(self, verb: str, query: dict[str, Any] | None) -> models.RawStreamMsg:
         answer = await self._api.direct(verb, query)
         headers = answer.headers or {}
-        # Only a stored message has a sequence; it may well have headers that look like a status.
+        # Only a stored message has a sequence. It may have headers with the names of a status message.
         if models.Header.SEQUENCE not in headers:
             status = headers.get(models.Header.STATUS, "")
             failure = {"code": int(status) if status.isdecimal() else None}
@@ -106,7 +106,7 @@ class MessageVerbs:
 
 
 def from_direct(answer: Msg, headers: dict[str, str]) -> models.RawStreamMsg:
-    """The message of a direct get: what the server says about it is in the last of each header."""
+    """The message of a direct get. The last value of each header is the server's."""
     msg = models.RawStreamMsg.from_response(
         {
             "subject": headers.get(models.Header.SUBJECT),
@@ -122,9 +122,9 @@ def from_direct(answer: Msg, headers: dict[str, str]) -> models.RawStreamMsg:
 
 
 def _stored(answer: dict[str, Any], stream: str) -> models.RawStreamMsg:
-    """The message of an answer in JSON."""
+    """The message of a JSON response."""
     msg = models.RawStreamMsg.from_response({**answer, "stream": stream})
-    # As nats-py, no payload is None.
+    # As in nats-py, an empty payload is None.
     msg.data = base64.b64decode(answer["data"]) if answer.get("data") else None
     if msg.hdrs:
         msg.headers_all = _headers(base64.b64decode(msg.hdrs)) or None
@@ -133,7 +133,7 @@ def _stored(answer: dict[str, Any], stream: str) -> models.RawStreamMsg:
 
 
 def _headers(block: bytes) -> dict[str, list[str]]:
-    """A block of headers as it is stored: a line with the version, then `Name: value` lines."""
+    """Parses a stored block of headers: a line with the version, then `Name: value` lines."""
     headers: dict[str, list[str]] = {}
     for line in block.decode("utf-8", "replace").split("\r\n")[1:]:
         name, colon, value = line.partition(":")

@@ -1,4 +1,4 @@
-"""Many messages of a stream at once, without a consumer (ADR-31)."""
+"""Batched direct gets, without a consumer (ADR-31)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING = "404"
 
 
 class MultiGetVerbs:
-    """Get many messages at once. The stream must have `allow_direct`."""
+    """Verbs that get many messages. The stream must have `allow_direct`."""
 
     _api: JetStreamApi
 
@@ -38,20 +38,21 @@ class MultiGetVerbs:
 
         Args:
             stream_name: The stream.
-            subjects: One or several, wildcards allowed. The server takes 1,024 subjects that match.
-            up_to_seq: The state as of this sequence: the last messages at it or before. None is now.
-            up_to_time: The state as of this time: a datetime or RFC 3339 text (without a zone local time).
+            subjects: One or several, wildcards allowed. The server accepts at most 1,024 matching subjects.
+            up_to_seq: Last messages at or before this sequence. None is now.
+            up_to_time: Last messages at or before this time: a datetime or RFC 3339 text (local time if it has no
+                zone).
             batch: Most messages; None is all.
 
         Returns:
-            The messages; none for a subject that has none.
+            The messages; subjects without a message are left out.
 
         Raises:
-            APIError: The server refuses the request, such as more subjects than it takes (code 413).
-            NoRespondersError: There is no such stream, or it has not `allow_direct`.
+            APIError: The server rejects the request, for example because of too many subjects (code 413).
+            NoRespondersError: The stream does not exist, or does not have `allow_direct`.
             UnsupportedError: The server is older than 2.11.
-            TimeoutError: The answer broke off.
-            ValueError: The name is not valid, or both `up_to_seq` and `up_to_time`.
+            TimeoutError: The response is incomplete.
+            ValueError: The name is invalid, or both `up_to_seq` and `up_to_time`.
         """
         if up_to_seq is not None and up_to_time is not None:
             raise ValueError("give up_to_seq or up_to_time, not both")
@@ -77,20 +78,20 @@ class MultiGetVerbs:
         Args:
             stream_name: The stream.
             batch: Most messages.
-            seq: The first sequence; None is the first there is.
+            seq: The first sequence; None is the first of the stream.
             subject: Only this subject, wildcards allowed; None is all.
-            start_time: Instead of `seq`: messages at or after this time (without a zone local time).
+            start_time: Instead of `seq`: messages at or after this time (local time if it has no zone).
             max_bytes: Most bytes of them; None is no limit.
 
         Returns:
-            The messages; none where there are none.
+            The messages; an empty list if there are none.
 
         Raises:
-            APIError: The server refuses the request.
-            NoRespondersError: There is no such stream, or it has not `allow_direct`.
+            APIError: The server rejects the request.
+            NoRespondersError: The stream does not exist, or does not have `allow_direct`.
             UnsupportedError: The server is older than 2.11.
-            TimeoutError: The answer broke off.
-            ValueError: The name or a number is not valid, or both `seq` and `start_time`.
+            TimeoutError: The response is incomplete.
+            ValueError: The name or a number is invalid, or both `seq` and `start_time`.
         """
         check_whole(batch=batch, max_bytes=max_bytes)
         if batch < 1 or (max_bytes is not None and max_bytes < 1):
@@ -109,7 +110,7 @@ class MultiGetVerbs:
         return await self._all(stream_name, query, batch)
 
     async def _all(self, stream: str, query: dict[str, Any], batch: int | None) -> list[models.RawStreamMsg]:
-        """The messages of a query, in as many requests as the server needs."""
+        """The messages of a query, in one or more requests."""
         require_version(self._api, "multi-get", (2, 11))
         found: list[models.RawStreamMsg] = []
         while True:
@@ -123,12 +124,12 @@ class MultiGetVerbs:
             query.pop("start_time", None)
             query["seq"] = (page[-1].seq or 0) + 1
             if "multi_last" in query and "up_to_seq" not in query and models.Header.UP_TO_SEQUENCE in end:
-                # As of the same sequence, whatever has come since.
+                # The state of the same sequence, without messages stored since.
                 query.pop("up_to_time", None)
                 query["up_to_seq"] = int(end[models.Header.UP_TO_SEQUENCE])
 
     async def _page(self, stream: str, query: dict[str, Any]) -> tuple[list[models.RawStreamMsg], dict[str, str]]:
-        """The messages of one answer, and the headers of its end."""
+        """The messages of one response, and the headers of its end."""
         api = self._api
         verb = f"DIRECT.GET.{checked_name('stream', stream)}"
         found: list[models.RawStreamMsg] = []

@@ -1,4 +1,4 @@
-"""One transfer of a backup to the server, and the removal of what a failed one made."""
+"""Transfer of a backup to the server, and removal of the incomplete stream of a failed transfer."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from jetarrow.jetstream.not_found import expect_not_found
 
 Report = Callable[[int, int | None], object]
 
-# Bytes of one message.
+# Bytes of a chunk.
 _CHUNK = 64 * 1024
-# Seconds until the server has made a stream of what it was sent; it says nothing meanwhile.
+# Seconds that the server may take to create the stream after the transfer; it sends nothing meanwhile.
 _RESTORING = 3600.0
-# Seconds after a failure in which the stream appears, or grows, if the server still restores it.
+# Seconds after a failure within which the stream appears, or grows, if the server still restores it.
 _CLEANUP = 3.0
-# Seconds between two questions for the stream.
+# Seconds between two requests for the stream's state.
 _POLL = 0.1
-# Errors of the server after which a stream of the name is another one's.
+# Errors of the server that show that the existing stream was not created by this call.
 _NOT_OURS = {STREAM_NAME_IN_USE, ErrorCode.STREAM_NAME_EXIST_RESTORE_FAILED}
 
 
 class Restore:
-    """Sends a backup to the server, which makes a stream of it when it has all.
+    """Sends a backup to the server, which creates the stream.
 
     Args:
         api: JetStream's API.
@@ -47,7 +47,7 @@ class Restore:
         self._state = state
         self._verb = f"STREAM.RESTORE.{name}"
         self._subject = ""
-        # The end of the backup was sent; the server has answered; its answer was that it made the stream.
+        # The end of the backup was sent; the server has responded; its response was that it created the stream.
         self._is_sent = self._is_answered = self._is_made = False
 
     async def run(self, file: IO[bytes], progress: Report | None) -> models.StreamInfo:
@@ -77,14 +77,14 @@ class Restore:
         return models.StreamInfo.from_response(info)
 
     async def _explain(self, error: BadRequestError) -> None:
-        """Says of a stream in the way that it is a part of this backup: the process of an earlier restore has ended."""
+        """Adds to the error that the existing stream is a part of this backup, left by an earlier restore."""
         with suppress(Error):
             info = await self._info() if error.err_code in _NOT_OURS else None
             if info is not None and self._is_ours(info) and not self._is_whole(info):
                 error._set_message(
                     f"{error.message}; stream {self._name!r} is a part of this backup, up to sequence"
                     f" {info['state']['last_seq']} of {self._state.get('last_seq')}, which an earlier restore left or"
-                    " still makes: delete it if none is running"
+                    " still creates: delete it if none is running"
                 )
 
     async def _send(self, file: IO[bytes], progress: Report | None) -> None:
@@ -100,7 +100,7 @@ class Restore:
                 progress(file.tell(), total)
 
     async def _end(self) -> dict[str, Any]:
-        """Says that this was all; the server's answer, or the stream where only the answer was lost."""
+        """Sends the end of the backup; returns the server's response, or the stream if only the response was lost."""
         self._is_sent = True
         try:
             answer = await self._api.session.request(self._subject, b"", _RESTORING, None)
@@ -121,17 +121,19 @@ class Restore:
             answer: dict[str, Any] = json.loads(msg.data)
             failure = answer.get("error")
         except (ValueError, AttributeError):
-            raise APIError(message=f"{self._verb}: the answer is not a JSON object, so it is not a server's") from None
+            raise APIError(
+                message=f"{self._verb} failed: the response is not a JSON object; check whether another program answers"
+            ) from None
         if failure:
             raise APIError.build(failure, message=f"{self._verb} failed")
         return answer
 
     def _is_whole(self, info: dict[str, Any]) -> bool:
-        """Whether a stream reaches to the end of the backup; limits and deletions do not lower its last sequence."""
+        """Whether a stream has the last sequence of the backup, which limits and deletions do not change."""
         return int(info["state"]["last_seq"]) >= int(self._state.get("last_seq") or 0)
 
     def _is_ours(self, info: dict[str, Any]) -> bool:
-        """Whether a stream has the backup's first message, whose time in nanoseconds no other stream has."""
+        """Whether a stream has the backup's first message, identified by its time in nanoseconds."""
         state = info["state"]
         return bool(state["messages"]) and all(
             state.get(name) == self._state.get(name) for name in ("first_seq", "first_ts")
@@ -144,13 +146,13 @@ class Restore:
         )
 
     async def _clean_up(self, error: BaseException) -> None:
-        """Ends the transfer, removes a part of the stream, and adds to the error what is left."""
+        """Ends the transfer, removes an incomplete stream, and adds to the error what remains."""
         try:
             left = await self._remove(error)
         except Exception as failure:
             left = (
-                f"it is not known whether a part of stream {self._name!r} is left ({failure}): look at"
-                f" stream_info({self._name!r}), and delete a part before the next restore"
+                f"a part of stream {self._name!r} may remain ({failure}): check stream_info({self._name!r}), and delete"
+                " an incomplete stream before the next restore"
             )
         if not left:
             return
@@ -160,46 +162,46 @@ class Restore:
             error.add_note(left)
 
     async def _remove(self, error: BaseException) -> str:
-        """Removes a part that this call made; what is left, in words."""
+        """Removes an incomplete stream that this call created; returns the text of what remains."""
         if not self._is_sent and not self._is_answered:
             with suppress(TimeoutError):
                 await self._abort()
         may_finish = not self._is_answered
-        # After a cancellation the caller waits no longer than needed for one question.
+        # After a cancellation the caller waits for one request only.
         info = await (self._poll() if may_finish and isinstance(error, Error) else self._info())
         if info is None:
             if not may_finish:
                 return ""
-            return f"the server has not answered, so stream {self._name!r} may still appear"
+            return f"the server has not responded, so stream {self._name!r} may still appear"
         state = info["state"]
-        there = f"stream {self._name!r} is there with {state['messages']} messages up to sequence {state['last_seq']}"
+        there = f"stream {self._name!r} exists with {state['messages']} messages up to sequence {state['last_seq']}"
         is_ours = self._is_made or (self._is_ours(info) and getattr(error, "err_code", None) not in _NOT_OURS)
         if is_ours and self._is_whole(info) and may_finish:
             return f"{there}, which is the whole backup"
         if is_ours:
             await self._api.request(f"STREAM.DELETE.{self._name}")
             return ""
-        return f"{there}, which this call did not remove, because it cannot tell that it made it"
+        return f"{there}; it was not removed, because another client may have created it"
 
     async def _abort(self) -> None:
-        """Ends the transfer before its end, and waits until the server has given it up.
+        """Aborts the transfer, and waits until the server has ended it.
 
-        The server makes the stream while it receives the parts, and leaves what it has made.
+        The server creates the stream while it receives the chunks, and does not remove an incomplete one.
         """
         try:
             answer = await self._api.session.request(self._subject, b"", _CLEANUP, None)
         except NoRespondersError:
-            # It has given it up already.
+            # The server has ended the transfer.
             self._is_answered = True
         else:
             self._is_answered = True
             with suppress(APIError):
                 self._checked(answer)
-                # Only the answer to the last part was lost.
+                # Only the response to the last chunk was lost.
                 self._is_made = True
 
     async def _poll(self) -> dict[str, Any] | None:
-        """The stream once it is whole; else as it is when it has not grown for a few seconds, or None."""
+        """The stream when it is complete, or has not grown for `_CLEANUP` seconds; None if it does not exist."""
         session = self._api.session
         deadline, reached = session.now() + _CLEANUP, -1
         while True:

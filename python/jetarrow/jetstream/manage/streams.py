@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 class StreamVerbs:
-    """Create, change, list, empty and delete streams."""
+    """Verbs that create, change, list, purge and delete streams."""
 
     _api: JetStreamApi
 
     async def add_stream(
         self, /, config: models.StreamConfig | None = None, **params: Unpack[StreamOptions]
     ) -> models.StreamInfo:
-        """Creates a stream; does nothing where it is there with the same configuration.
+        """Creates a stream; has no effect if it exists with the same configuration.
 
         Args:
             config: The configuration.
-            **params: Fields of `StreamConfig`, by name; they win over `config`.
+            **params: Fields of `StreamConfig`, by name; they override `config`.
 
         Raises:
-            BadRequestError: The server refuses the configuration, or a stream of that name has another one.
-            UnsupportedError: A setting that the server is too old for.
-            ValueError: No name, or one that is not valid.
+            BadRequestError: The server rejects the configuration, or a stream of that name has another one.
+            UnsupportedError: The server is too old for a setting.
+            ValueError: The name is missing or invalid.
         """
         config = (config or models.StreamConfig()).evolve(**params)
         require_fields(self._api, config)
@@ -42,21 +42,21 @@ class StreamVerbs:
     async def update_stream(
         self, /, config: models.StreamConfig | str | None = None, **params: Unpack[StreamOptions]
     ) -> models.StreamInfo:
-        """Gives a stream a new configuration, or changes some fields of the one that it has.
+        """Replaces the configuration of a stream, or changes some of its fields.
 
-        A configuration, or fields alone, take the place of the old one as a whole, as nats-py has it: what is not given
-        goes back to its default. After a name all but the fields stays as it is: `update_stream("S", max_age=3600)`.
+        A configuration, or fields alone, replace the old one as a whole, as in nats-py: other fields are reset to their
+        defaults. After a name, only the given fields change: `update_stream("S", max_age=3600)`.
 
         Args:
             config: The configuration, or the stream's name.
-            **params: Fields of `StreamConfig`, by name; they win over `config`.
+            **params: Fields of `StreamConfig`, by name; they override `config`.
 
         Raises:
-            NotFoundError: There is no such stream.
-            BadRequestError: The server refuses the configuration; some fields can never change.
-            ServerError: The server refuses the configuration; some fields can never change.
-            UnsupportedError: A setting that the server is too old for.
-            ValueError: No name, or one that is not valid.
+            NotFoundError: The stream does not exist.
+            BadRequestError: The server rejects the configuration; some fields cannot be changed.
+            ServerError: The server rejects the configuration; some fields cannot be changed.
+            UnsupportedError: The server is too old for a setting.
+            ValueError: The name is missing or invalid.
         """
         if isinstance(config, str):
             config = (await self.stream_info(config)).config
@@ -72,12 +72,13 @@ class StreamVerbs:
 
         Args:
             name: The stream.
-            subjects_filter: Also count the messages of each subject that matches, in `state.subjects`; `">"` is all.
+            subjects_filter: Also count the messages of each subject that matches, in `state.subjects`; `">"` counts
+                all.
             deleted_details: Also list the sequences of deleted messages, in `state.deleted`.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ValueError: The name is not valid.
+            NotFoundError: The stream does not exist.
+            ValueError: The name is invalid.
         """
         verb = f"STREAM.INFO.{checked_name('stream', name)}"
         body: dict[str, Any] = {}
@@ -87,9 +88,9 @@ class StreamVerbs:
             body["deleted_details"] = True
         answer = await self._api.request(verb, body or None)
         if not isinstance(answer.get("state"), dict):
-            raise APIError(message=f"{verb}: the answer has no state, so it is not a server's")
+            raise APIError(message=f"{verb} failed: the response has no state; check whether another program answers")
         subjects = answer["state"].get("subjects")
-        # The server lists at most 100,000 subjects at a time.
+        # The server lists at most 100,000 subjects per response (JSMaxSubjectDetails).
         while subjects and len(subjects) < answer.get("total", 0):
             more = await self._api.request(verb, {"subjects_filter": subjects_filter, "offset": len(subjects)})
             if not (page := more["state"].get("subjects")):
@@ -104,8 +105,8 @@ class StreamVerbs:
             name: The stream's name.
 
         Raises:
-            NotFoundError: There is no such stream.
-            ValueError: The name is not valid.
+            NotFoundError: The stream does not exist.
+            ValueError: The name is invalid.
         """
         answer = await self._api.request(f"STREAM.DELETE.{checked_name('stream', name)}")
         return bool(answer["success"])
@@ -115,7 +116,7 @@ class StreamVerbs:
     ) -> models.PurgeResponse:
         """Removes messages of a stream.
 
-        The stream still knows the ids of what is gone: published again within its `duplicate_window` they are
+        The stream remembers the ids of purged messages: published again within its `duplicate_window`, they are
         duplicates, and nothing is stored.
 
         Args:
@@ -125,31 +126,31 @@ class StreamVerbs:
             keep: The number of newest messages to keep.
 
         Returns:
-            What is true, as nats-py has it, and has `purged`: how many were removed.
+            A result that is true, as in nats-py, with the number of removed messages in `purged`.
 
         Raises:
-            NotFoundError: There is no such stream.
+            NotFoundError: The stream does not exist.
             BadRequestError: Both `seq` and `keep`.
             ServerError: The stream does not allow it (`deny_purge`, `sealed`).
-            ValueError: The name is not valid, or `subject` is empty, which would be all.
+            ValueError: The name is invalid, or `subject` is empty, which would purge all.
         """
         answer = await purge(self._api, name, seq=seq, subject=subject, keep=keep)
         return models.PurgeResponse(bool(answer["success"]), answer["purged"])
 
     async def streams_info(self, offset: int = 0) -> list[models.StreamInfo]:
-        """One page of the streams, at most 256, in the order of their names. `streams()` goes through all pages.
+        """One page of the streams, at most 256, in the order of their names. `streams()` lists all pages.
 
         Args:
-            offset: How many to leave out before it.
+            offset: Number of streams before the page.
         """
         answer = await self._api.request("STREAM.LIST", {"offset": offset})
         return [models.StreamInfo.from_response(stream) for stream in answer["streams"] or ()]
 
     async def streams_info_iterator(self, offset: int = 0) -> Iterable[models.StreamInfo]:
-        """The same page as an iterator, which also has `offset` and `total`, the number of streams there are.
+        """The same page as an iterator, which also has `offset` and `total`, the number of all streams.
 
         Args:
-            offset: How many to leave out before it.
+            offset: Number of streams before the page.
         """
         answer = await self._api.request("STREAM.LIST", {"offset": offset})
         return models.StreamsListIterator(answer["offset"], answer["total"], answer["streams"] or [])
@@ -157,7 +158,7 @@ class StreamVerbs:
     async def streams(self, subject: str | None = None) -> AsyncIterator[models.StreamInfo]:
         """All streams, in the order of their names: `async for info in js.streams()`.
 
-        Pages are fetched as they are needed; a stream that is created or deleted meanwhile may make another one come
+        Pages are requested when they are needed; if a stream is created or deleted meanwhile, another one may be listed
         twice or not at all.
 
         Args:
@@ -167,7 +168,7 @@ class StreamVerbs:
             yield models.StreamInfo.from_response(stream)
 
     async def stream_names(self, subject: str | None = None) -> AsyncIterator[str]:
-        """The names of all streams, sorted; as `streams`, and much cheaper.
+        """The names of all streams, sorted; much cheaper than `streams`.
 
         Args:
             subject: Only streams with a subject that matches this one; None is all.
@@ -176,25 +177,25 @@ class StreamVerbs:
             yield name
 
     async def find_stream_name_by_subject(self, subject: str) -> str:
-        """Name of the stream that takes a subject.
+        """Name of the stream that stores a subject.
 
         Args:
             subject: The subject.
 
         Raises:
-            NotFoundError: No stream does.
+            NotFoundError: No stream stores it.
         """
         answer = await self._api.request("STREAM.NAMES", {"subject": subject})
         if not answer.get("streams"):
-            raise APIError.build({"code": 404, "description": f"no stream takes the subject {subject!r}"})
+            raise APIError.build({"code": 404, "description": f"no stream stores the subject {subject!r}"})
         name: str = answer["streams"][0]
         return name
 
 
 async def purge(api: JetStreamApi, name: str, *, seq: int | None, subject: str | None, keep: int | None) -> Any:
-    """Removes messages of a stream; the server's answer, which says how many."""
-    # nats-py and the server take 0 for "not given".
+    """Removes messages of a stream; returns the server's response, which has their number."""
+    # nats-py and the server interpret 0 as not given.
     if subject == "":
-        raise ValueError("subject must not be empty: leave it out to purge all")
+        raise ValueError("subject must not be empty: leave it out to purge all messages")
     request = models.StreamPurgeRequest(seq=seq or None, filter=subject, keep=keep or None)
     return await api.request(f"STREAM.PURGE.{checked_name('stream', name)}", request.as_dict())

@@ -1,7 +1,7 @@
-"""Types of the JetStream API, as nats-py's `nats.js.api` has them, and a few more.
+"""Types of the JetStream API: those of nats-py's `nats.js.api`, and a few more.
 
-Every field that is a duration takes seconds or a `timedelta`; every field that is an enum takes the enum or
-its string; what a newer server sends is kept and sent back.
+Every duration accepts seconds or a `timedelta`; every enum accepts its members and their strings. Fields of a newer
+server are kept and sent back.
 """
 
 from __future__ import annotations

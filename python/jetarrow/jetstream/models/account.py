@@ -1,4 +1,4 @@
-"""What an account uses and may use."""
+"""Usage and limits of an account."""
 
 # Choice, Duration and the like are descriptors, not shared mutable defaults
 
@@ -12,7 +12,7 @@ from jetarrow.jetstream.models.base import Base, Codec, Nested, NestedDict
 
 @dataclass
 class AccountLimits(Base):
-    """What an account may use; -1 is no limit. Sizes in bytes."""
+    """Limits of an account; -1 is no limit. Sizes in bytes."""
 
     max_memory: int
     max_storage: int
@@ -26,7 +26,7 @@ class AccountLimits(Base):
 
 @dataclass
 class Tier(Base):
-    """What an account uses and may use at one replication level. Sizes in bytes."""
+    """Usage and limits of an account at one replication level. Sizes in bytes."""
 
     _codecs: ClassVar[dict[str, Codec]] = {"limits": Nested(AccountLimits)}
 
@@ -41,7 +41,7 @@ class Tier(Base):
 
 @dataclass
 class APIStats(Base):
-    """An account's API requests: in all, failed, in work now; and the server's API level (2.11 or later)."""
+    """An account's API requests: total, failed, in flight; and the server's API level (2.11 or later)."""
 
     total: int
     errors: int
@@ -51,21 +51,21 @@ class APIStats(Base):
 
 @dataclass
 class AccountInfo(Base):
-    """What an account uses and may use. Sizes in bytes.
+    """Usage and limits of an account. Sizes in bytes.
 
     Attributes:
-        memory: Bytes of memory that it uses.
-        storage: Bytes of files that it uses.
-        streams: How many streams it has.
-        consumers: How many consumers it has.
-        limits: What it may use.
-        api: Its requests so far.
-        domain: The JetStream domain, if there is one.
-        tiers: The same by replication level (`R1`, `R3`), where the account has such limits.
-        reserved_memory: Bytes of memory that streams with `max_bytes` have set aside.
-        reserved_storage: Bytes of files that streams with `max_bytes` have set aside.
-        messages: Messages in all its streams; None where it was not asked for, or may not be.
-        bytes: Bytes of them; None as `messages`.
+        memory: Used bytes of memory.
+        storage: Used bytes of files.
+        streams: Number of streams.
+        consumers: Number of consumers.
+        limits: Its limits.
+        api: Counters of its API requests.
+        domain: The JetStream domain, if it is in one.
+        tiers: Usage and limits by replication level (`R1`, `R3`), if the account has such limits.
+        reserved_memory: Bytes of memory reserved by the `max_bytes` of streams.
+        reserved_storage: Bytes of files reserved by the `max_bytes` of streams.
+        messages: Number of messages in all streams; None if it was not requested or is not permitted.
+        bytes: Bytes of these messages; None as `messages`.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {

@@ -1,4 +1,4 @@
-"""Events that JetStream reports about itself."""
+"""Advisories of JetStream: events that the server publishes."""
 
 # ruff: noqa: RUF009  # Choice, Duration and the like are descriptors, not shared mutable defaults
 
@@ -14,7 +14,7 @@ from jetarrow.jetstream.models.values import Choices
 
 
 class AdvisoryKind(Choices):
-    """The kinds of events that JetStream reports about itself."""
+    """Kinds of JetStream's advisories."""
 
     API = "api_audit"
     STREAM_ACTION = "stream_action"
@@ -31,13 +31,13 @@ class AdvisoryKind(Choices):
     CONSUMER_LEADER_ELECTED = "consumer_leader_elected"
     CONSUMER_QUORUM_LOST = "consumer_quorum_lost"
     MISSED_HEARTBEAT = "missed_heartbeat"
-    # Second names of the same events.
+    # Aliases of the same events.
     DELIVERY_EXCEEDED = "max_deliver"
     DELIVERY_TERMINATED = "terminated"
 
     @classmethod
     def _missing_(cls, value: object) -> Any:
-        # Some descriptions of nats.js name the kinds by the subjects they come on.
+        # Some documents of nats.js name the kinds by the subjects of the events.
         if isinstance(value, str) and value.startswith("$JS.EVENT."):
             last = value.rpartition(".")[2].lower()
             if last == "action":
@@ -49,16 +49,16 @@ class AdvisoryKind(Choices):
 
 @dataclass
 class Advisory(Base):
-    """An event that JetStream reports about itself.
+    """An advisory of JetStream.
 
     Attributes:
-        kind: What it is; a plain string where this version does not know the kind.
-        type: The server's full name of it, for example `io.nats.jetstream.advisory.v1.max_deliver`.
+        kind: Its kind; a plain string if this version does not have the kind.
+        type: The server's full name of the kind, for example `io.nats.jetstream.advisory.v1.max_deliver`.
         id: The event's own id.
-        timestamp: When it happened, UTC.
-        stream: The stream that it is about, where it is about one.
-        consumer: The consumer that it is about, where it is about one.
-        data: All of it, as the server sent it.
+        timestamp: Time of the event, UTC.
+        stream: The stream of the event, if it has one.
+        consumer: The consumer of the event, if it has one.
+        data: The whole event, as the server sent it.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"timestamp": Moment()}
@@ -73,7 +73,7 @@ class Advisory(Base):
 
     @classmethod
     def from_response(cls, resp: Mapping[str, Any]) -> Advisory:
-        """Read an event; its kind is the last part of its `type`."""
+        """Parse an event; its kind is the last part of its `type`."""
         names = ("type", "id", "timestamp", "stream", "consumer")
         picked = {name: resp[name] for name in names if name in resp}
         return super().from_response(

@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 class Short(NamedTuple):
-    """A short form of a field: its name, how the field is made of it, and how it is read out of the field."""
+    """A short form of a field: the name of the field, and the conversions to and from its value."""
 
     name: str
     make: Callable[[Any], Any]
@@ -32,13 +32,13 @@ def renamed(aliases: Aliases, params: Mapping[str, Any]) -> dict[str, Any]:
         name = _name(alias)
         if name in result:
             both = sorted(other for other in params if _name(aliases.get(other, other)) == name)
-            raise TypeError(f"{' and '.join(both)} are one: give one of them")
+            raise TypeError(f"{' and '.join(both)} are names of one field: pass one of them")
         result[name] = alias.make(value) if isinstance(alias, Short) and value is not None else value
     return result
 
 
 def aliased(**aliases: str | Short) -> Callable[[type[_T]], type[_T]]:
-    """Gives a dataclass other names for some of its fields: in the constructor, in `evolve`, and as attributes.
+    """Adds other names for fields of a dataclass: in the constructor, in `evolve`, and as attributes.
 
     Args:
         **aliases: Other name to name.

@@ -1,4 +1,4 @@
-"""What the dataclasses of `jetarrow.js.api` share: the way between Python values and the server's JSON."""
+"""Base of the dataclasses of `jetarrow.js.api`: conversion between Python values and the server's JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _E = TypeVar("_E", bound=Choices)
 
 
 class Codec:
-    """How one field travels. As a descriptor it also checks what is set; else only `from_response` does."""
+    """Conversion of one field. As a descriptor it also checks assigned values; otherwise only `from_response` does."""
 
     name = ""
 
@@ -42,7 +42,7 @@ class Codec:
 
 
 class Duration(Codec):
-    """A field in seconds that also takes a timedelta; integer nanoseconds on the wire."""
+    """A field in seconds that also accepts a timedelta; integer nanoseconds in JSON."""
 
     def __init__(self, default: float | None = None) -> None:
         self._default = default
@@ -86,7 +86,7 @@ class Durations(Codec):
 
 
 class Texts(Codec):
-    """A list of strings that also takes one string."""
+    """A list of strings that also accepts one string."""
 
     def __get__(self, obj: object | None, owner: type | None = None) -> list[str] | None:
         value: list[str] | None = None if obj is None else obj.__dict__[self.name]
@@ -105,7 +105,7 @@ class Texts(Codec):
 
 
 class Choice(Codec, Generic[_E]):
-    """A field of an enum that also takes its strings."""
+    """A field of an enum that also accepts its strings."""
 
     def __init__(self, enum: type[_E], default: _E | None = None) -> None:
         self._enum = enum
@@ -123,7 +123,7 @@ class Choice(Codec, Generic[_E]):
         obj.__dict__[self.name] = value
 
     def load(self, value: Any) -> Any:
-        """The member, or the server's text where this version does not know it."""
+        """The member, or the server's text if this version does not have such a member."""
         try:
             return self._enum(value)
         except ValueError:
@@ -135,7 +135,7 @@ class Choice(Codec, Generic[_E]):
 
 
 class Moment(Codec):
-    """A point in time: a datetime in Python, RFC 3339 on the wire. Strings keep their nanoseconds."""
+    """A point in time: a datetime in Python, RFC 3339 in JSON. Strings keep their nanoseconds."""
 
     def __get__(self, obj: object | None, owner: type | None = None) -> datetime | None:
         value: datetime | None = None if obj is None else obj.__dict__[self.name]
@@ -161,7 +161,7 @@ class Moment(Codec):
 
 
 class TimeText(Codec):
-    """A point in time that stays text in Python too, as nats-py has it; also takes a datetime."""
+    """A point in time that is text in Python too, as in nats-py; accepts a datetime."""
 
     def __get__(self, obj: object | None, owner: type | None = None) -> str | None:
         value: str | None = None if obj is None else obj.__dict__[self.name]
@@ -180,7 +180,7 @@ class TimeText(Codec):
 
 
 class Nested(Codec):
-    """A dataclass in a field, or a list or a dict of them."""
+    """A dataclass in a field, or a list or dict of dataclasses."""
 
     def __init__(self, kind: type[Base]) -> None:
         self._kind = kind
@@ -192,7 +192,7 @@ class Nested(Codec):
         return self._kind.from_response(value)
 
     def dump(self, value: Any) -> Any:
-        """The object, or what holds several, as JSON has it."""
+        """The object, or a list or dict of objects, as JSON."""
         return _plain(value)
 
 
@@ -219,22 +219,22 @@ def _plain(value: Any) -> Any:
 class Base:
     """The base of the JetStream API's dataclasses.
 
-    What a server sends and this version does not know is kept, and `as_dict` gives it back: a configuration
-    that is read, changed and written does not lose the settings of a newer server.
+    Fields that this version does not have are kept, and `as_dict` includes them: a configuration that is read, changed
+    and written does not lose the settings of a newer server.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {}
-    # Fields whose name on the wire is another one.
+    # Fields with another name in JSON.
     _wire: ClassVar[dict[str, str]] = {}
     # Other names of fields, see `aliased`.
     _aliases: ClassVar[Aliases] = {}
 
     @classmethod
     def from_response(cls: type[_B], resp: Mapping[str, Any]) -> _B:
-        """Read an object out of a server's answer.
+        """Parse an object of a server's response.
 
         Args:
-            resp: The decoded JSON; it is left as it is. Fields unknown here are kept aside for `as_dict`.
+            resp: The decoded JSON, which is not changed. Unknown fields are kept for `as_dict`.
 
         Returns:
             An instance of the class.
@@ -264,7 +264,7 @@ class Base:
             **params: The fields to change.
 
         Returns:
-            A new instance; this one stays as it is.
+            A new instance; this one is not changed.
         """
         params = renamed(self._aliases, params)
         new: _B = replace(self, **params)  # type: ignore[type-var]
@@ -277,10 +277,10 @@ class Base:
         return new
 
     def as_dict(self) -> dict[str, object]:
-        """Convert the object to what the server's API takes.
+        """Convert the object to JSON of the server's API.
 
         Returns:
-            What is ready for JSON, with durations in nanoseconds, times as RFC 3339 text, and nothing that is None.
+            A dict with durations in nanoseconds and times as RFC 3339 text, without fields that are None.
         """
         result: dict[str, object] = dict(self.__dict__.get("_extra", {}))
         for field in fields(self):  # type: ignore[arg-type]
@@ -296,7 +296,7 @@ class Base:
         return result
 
     def _raw_time(self, name: str) -> str | None:
-        """A time field as RFC 3339 text with all its digits, though datetime holds only microseconds."""
+        """A time field as RFC 3339 text with all digits, which a datetime cuts to microseconds."""
         value = getattr(self, name)
         if value is None:
             return None

@@ -9,7 +9,7 @@ from enum import StrEnum
 DEFAULT_PREFIX = "$JS.API"
 INBOX_PREFIX = b"_INBOX."
 
-# What a push subscription may hold unread: messages, and bytes.
+# Most messages and bytes that a push subscription buffers.
 DEFAULT_JS_SUB_PENDING_MSGS_LIMIT = 512 * 1024
 DEFAULT_JS_SUB_PENDING_BYTES_LIMIT = 256 * 1024 * 1024
 
@@ -27,7 +27,7 @@ ACK_EXPLICIT = "explicit"
 REPLAY_INSTANT = "instant"
 REPLAY_ORIGINAL = "original"
 
-# Values for Header.SCHEDULE, beside cron expressions, "@every 5m" and "@at <time>".
+# Values of Header.SCHEDULE; others are cron expressions, "@every 5m" and "@at <time>".
 SCHEDULE_YEARLY = "@yearly"
 SCHEDULE_MONTHLY = "@monthly"
 SCHEDULE_WEEKLY = "@weekly"

@@ -1,4 +1,4 @@
-"""The server's numbers for its errors. Public as `jetarrow.js.api.ErrorCode`."""
+"""Error codes of nats-server. Public as `jetarrow.js.api.ErrorCode`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """What `err_code` of an error says: `error.err_code == ErrorCode.STREAM_WRONG_LAST_SEQUENCE`.
+    """Values of `err_code` of an error: `error.err_code == ErrorCode.STREAM_WRONG_LAST_SEQUENCE`.
 
-    Named as the server names them, without `JS` and `Err`. A newer server may send others, so that `err_code` itself
-    is a plain number.
+    The names are the server's (server/errors.json), without `JS` and `Err`. A newer server may send others, so
+    `err_code` itself is a plain number.
     """
 
     ACCOUNT_RESOURCES_EXCEEDED = 10002

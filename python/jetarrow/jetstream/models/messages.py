@@ -1,4 +1,4 @@
-"""Messages, and what is said about them."""
+"""Messages and publish acks."""
 
 # Choice, Duration and the like are descriptors, not shared mutable defaults
 
@@ -14,7 +14,7 @@ from jetarrow.jetstream.models.values import Choices, epoch_ns
 
 
 class AckKind(Choices):
-    """The ways to answer a message; the values are what goes to the server."""
+    """Kinds of acknowledgements; the values are the payloads that are sent."""
 
     ACK = "+ACK"
     NAK = "-NAK"
@@ -25,16 +25,16 @@ class AckKind(Choices):
 @aliased(sequence="seq")
 @dataclass
 class PubAck(Base):
-    """The server's word that a message is stored. `sequence` is another name of `seq`.
+    """The server's acknowledgement of a stored message. `sequence` is another name of `seq`.
 
     Attributes:
         stream: The stream that it is stored in.
         seq: Its sequence there.
-        domain: The JetStream domain, if there is one.
-        duplicate: True when this message id was stored before; `seq` is then the earlier one's.
-        batch_id: Id of the batch that it ended.
-        batch_size: Messages of that batch.
-        val: The counter's value after it, as text, in counter streams.
+        domain: The JetStream domain, if it is in one.
+        duplicate: Whether a message with this id was stored before; `seq` is then the sequence of that one.
+        batch_id: Id of the batch that it committed.
+        batch_size: Number of messages of that batch.
+        val: In counter streams: the value of the counter after the message, as text.
     """
 
     _wire: ClassVar[dict[str, str]] = {"batch_id": "batch", "batch_size": "count"}
@@ -46,11 +46,11 @@ class PubAck(Base):
     batch_id: str | None = None
     batch_size: int | None = None
     val: str | None = None
-    if TYPE_CHECKING:  # what `aliased` adds, for type checkers
+    if TYPE_CHECKING:  # the attributes that `aliased` adds, for type checkers
         sequence: int = 0
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to what the server sends, which says `duplicate` only where it is one."""
+        """Convert to the server's JSON, which has `duplicate` only if it is true."""
         result = super().as_dict()
         if not self.duplicate:
             result.pop("duplicate", None)
@@ -59,17 +59,17 @@ class PubAck(Base):
 
 @dataclass
 class RawStreamMsg(Base):
-    """A message read from its stream without a consumer.
+    """A stored message, read without a consumer.
 
     Attributes:
         subject: Its subject.
         seq: Its sequence in the stream.
         stream: The stream that it is stored in.
         data: Its payload; None if it is empty.
-        hdrs: Its headers as they came (base64; None from a direct get).
+        hdrs: Its encoded headers (base64; None from a direct get).
         headers: Its headers, name to the last value; None without headers.
         headers_all: Its headers, name to all values; None without headers.
-        time: When it was stored, UTC, in microseconds; `time_ns` has all digits.
+        time: Time at which it was stored, UTC, in microseconds; `time_ns` has all digits.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"time": Moment()}
@@ -85,23 +85,23 @@ class RawStreamMsg(Base):
 
     @property
     def sequence(self) -> int | None:
-        """The same as `seq`."""
+        """Alias of `seq`."""
         return self.seq
 
     @property
     def header(self) -> dict[str, Any] | None:
-        """The same as `headers`."""
+        """Alias of `headers`."""
         return self.headers
 
     @property
     def time_ns(self) -> int | None:
-        """When it was stored, in nanoseconds since 1970."""
+        """Time at which it was stored, in nanoseconds since 1970."""
         raw = self._raw_time("time")
         return None if raw is None else epoch_ns(raw)
 
 
 class PurgeResponse(int):
-    """What became of a purge: true where it succeeded, as nats-py has it, and how many messages went.
+    """Result of a purge: true if it succeeded, as in nats-py, and the number of removed messages.
 
     Attributes:
         purged: The number of messages that were removed.
@@ -110,7 +110,7 @@ class PurgeResponse(int):
     purged: int
 
     def __new__(cls, success: bool, purged: int) -> PurgeResponse:
-        """Make one of the server's answer."""
+        """Create it from the server's response."""
         response = super().__new__(cls, success)
         response.purged = purged
         return response
@@ -129,10 +129,10 @@ class PurgeResponse(int):
 
 @dataclass
 class StreamPurgeRequest(Base):
-    """What to remove from a stream; `seq` and `keep` exclude each other.
+    """The messages to remove from a stream; `seq` and `keep` exclude each other.
 
     Attributes:
-        seq: Remove what is before this sequence. Default: everything.
+        seq: Remove messages before this sequence. Default: all.
         filter: Only these subjects. Default: all.
         keep: The number of newest messages to keep. Default: none.
     """

@@ -13,25 +13,25 @@ from jetarrow.jetstream.models.streams import Placement, RePublish, StorageType,
 
 @dataclass
 class KeyValueConfig(Base):
-    """How a key-value bucket works.
+    """Configuration of a key-value bucket.
 
     Attributes:
         bucket: Its name: letters, digits, `-` and `_`.
-        description: A text for people. Default: none.
+        description: A description for people. Default: none.
         max_value_size: Most bytes of one value. Default: no limit.
-        max_bytes: Most bytes of the whole. Default: no limit.
+        max_bytes: Most bytes of the bucket. Default: no limit.
         history: Revisions kept per key, 1 to 64. Default: 1.
-        ttl: Seconds (or a timedelta) that a value lives. Default: for ever.
-        storage: Where it is kept. Default: in files.
-        replicas: How many servers keep it. Default: 1.
-        placement: Which servers may keep it. Default: any.
-        republish: What to publish again. Default: nothing.
-        direct: Whether any replica may answer reads. Default: the server's choice.
-        limit_marker_ttl: Seconds that a marker stays where a key expired; needs server 2.11. Default: no markers.
-        compression: True (or `"s2"`) compresses what is kept in files. Default: no.
-        metadata: Texts by name, for your own use. Default: none.
-        mirror: The bucket that this one copies, by its name; it is read here, and written there. Default: none.
-        sources: Buckets that this one gathers, by their names. Default: none.
+        ttl: Seconds (or a timedelta) after which a value expires. Default: no expiry.
+        storage: Storage of the bucket. Default: in files.
+        replicas: Number of replicas. Default: 1.
+        placement: Servers that may store it. Default: any.
+        republish: Subjects on which stored messages are published again. Default: none.
+        direct: Whether any replica may answer reads. Default: the server decides.
+        limit_marker_ttl: Seconds that a marker is kept after a key expired; needs server 2.11. Default: no markers.
+        compression: True (or `"s2"`) compresses files. Default: no.
+        metadata: Key-value pairs for the application. Default: none.
+        mirror: Name of the bucket that this one mirrors; reads use the mirror, writes the original. Default: none.
+        sources: Names of the buckets that this one copies from. Default: none.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -59,7 +59,7 @@ class KeyValueConfig(Base):
     sources: list[StreamSource] | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to a dict; `limit_marker_ttl` is left out, since it is a setting of the stream."""
+        """Convert to a dict, without `limit_marker_ttl`, which is a setting of the stream."""
         result = super().as_dict()
         result.setdefault("ttl", 0)
         result.pop("limit_marker_ttl", None)
@@ -68,18 +68,18 @@ class KeyValueConfig(Base):
 
 @dataclass
 class ObjectStoreConfig(Base):
-    """How an object store's bucket works.
+    """Configuration of an object store's bucket.
 
     Attributes:
         bucket: Its name: letters, digits, `-` and `_`.
-        description: A text for people. Default: none.
-        ttl: Seconds (or a timedelta) that an object lives. Default: for ever.
-        max_bytes: Most bytes of the whole. Default: no limit.
-        storage: Where it is kept. Default: in files.
-        replicas: How many servers keep it. Default: 1.
-        placement: Which servers may keep it. Default: any.
+        description: A description for people. Default: none.
+        ttl: Seconds (or a timedelta) after which an object expires. Default: no expiry.
+        max_bytes: Most bytes of the bucket. Default: no limit.
+        storage: Storage of the bucket. Default: in files.
+        replicas: Number of replicas. Default: 1.
+        placement: Servers that may store it. Default: any.
         compression: Whether the server compresses what it stores. Default: False.
-        metadata: Texts by name, for your own use. Default: none.
+        metadata: Key-value pairs for the application. Default: none.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"placement": Nested(Placement)}
@@ -111,7 +111,7 @@ class ObjectLink(Base):
 
 @dataclass
 class ObjectMetaOptions(Base):
-    """What an object links to, and the most bytes per chunk (default 128 KiB)."""
+    """The target of a link, and the most bytes per chunk (default 128 KiB)."""
 
     _codecs: ClassVar[dict[str, Codec]] = {"link": Nested(ObjectLink)}
 
@@ -121,14 +121,14 @@ class ObjectMetaOptions(Base):
 
 @dataclass
 class ObjectMeta(Base):
-    """What is said about an object when it is put.
+    """Metadata of an object to put.
 
     Attributes:
-        name: Its name. Default: the one that `put` is given.
-        description: A text for people. Default: none.
+        name: Its name. Default: the name that is passed to `put`.
+        description: A description for people. Default: none.
         headers: Name to value, or to a list of values; they are stored, and read, as lists. Default: none.
         options: The size of its chunks. Default: 128 KiB.
-        metadata: Texts by name, for your own use. Default: none.
+        metadata: Key-value pairs for the application. Default: none.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {"options": Nested(ObjectMetaOptions)}
@@ -142,7 +142,7 @@ class ObjectMeta(Base):
 
 @dataclass
 class ObjectInfo(Base):
-    """An object as the store has it.
+    """Metadata and state of a stored object.
 
     Attributes:
         name: Its name.
@@ -151,11 +151,11 @@ class ObjectInfo(Base):
         size: Its size in bytes.
         chunks: Number of chunks that it is stored in.
         digest: `SHA-256=` with the checksum.
-        mtime: When the server stored it, as RFC 3339 text.
+        mtime: Time at which the server stored it, as RFC 3339 text.
         deleted: Whether it has been deleted. Default: False.
         description: As in `ObjectMeta`.
         headers: As in `ObjectMeta`.
-        options: As in `ObjectMeta`; of a link, what it leads to.
+        options: As in `ObjectMeta`; for a link, its target.
         metadata: As in `ObjectMeta`.
     """
 
@@ -176,7 +176,7 @@ class ObjectInfo(Base):
 
     @property
     def meta(self) -> ObjectMeta:
-        """The part of it that the user gave."""
+        """The metadata that was passed to `put`."""
         return ObjectMeta(self.name, self.description, self.headers, self.options, self.metadata)
 
     def is_link(self) -> bool:

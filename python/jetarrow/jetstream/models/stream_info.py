@@ -15,16 +15,16 @@ from jetarrow.jetstream.models.values import epoch_ns
 
 @dataclass
 class StreamSourceInfo(Base):
-    """How far the copying from another stream has come.
+    """Progress of copying from another stream.
 
     Attributes:
         name: The other stream's name.
-        lag: Messages still to copy.
-        active: Nanoseconds since it was last heard of; -1: never yet.
+        lag: Number of messages not copied yet.
+        active: Nanoseconds since the last activity; -1: none yet.
         error: The server's error object, if copying fails.
-        external: Where the other stream is, as configured.
-        filter_subject: Which subjects are copied, as configured.
-        subject_transforms: How subjects are rewritten, as configured.
+        external: The location of the other stream, as configured.
+        filter_subject: Subjects that are copied, as configured.
+        subject_transforms: Rewrites of subjects, as configured.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -43,7 +43,7 @@ class StreamSourceInfo(Base):
 
 @dataclass
 class LostStreamData(Base):
-    """Messages that the server found damaged: their sequences, and how many bytes."""
+    """Messages that the server found damaged: their sequences and their bytes."""
 
     msgs: list[int] | None = None
     bytes: int | None = None
@@ -51,21 +51,21 @@ class LostStreamData(Base):
 
 @dataclass
 class StreamState(Base):
-    """What is in a stream.
+    """State of a stream.
 
     Attributes:
-        messages: How many messages.
+        messages: Number of messages.
         bytes: Their size in bytes.
         first_seq: Sequence of the first message; in an empty stream `last_seq` + 1.
         last_seq: Sequence of the last message.
-        consumer_count: How many consumers it has.
-        deleted: Sequences of deleted messages between first and last; asked for with `deleted_details`.
-        num_deleted: How many those are.
-        lost: What was found damaged.
-        subjects: Number of messages by subject; asked for with `subjects_filter`.
-        num_subjects: How many subjects there are.
-        first_ts: When the first message was stored; year 1 in an empty stream.
-        last_ts: When the last message was stored; year 1 in an empty stream. `last_ns` has all digits.
+        consumer_count: Number of consumers.
+        deleted: Sequences of deleted messages between first and last; requested with `deleted_details`.
+        num_deleted: Number of deleted messages between first and last.
+        lost: Damaged messages.
+        subjects: Number of messages by subject; requested with `subjects_filter`.
+        num_subjects: Number of subjects.
+        first_ts: Time at which the first message was stored; year 1 in an empty stream.
+        last_ts: Time at which the last message was stored; year 1 in an empty stream. `last_ns` has all digits.
     """
 
     _codecs: ClassVar[dict[str, Codec]] = {
@@ -89,14 +89,14 @@ class StreamState(Base):
 
     @property
     def last_ns(self) -> int | None:
-        """When the last message was stored, in nanoseconds since 1970; None in a stream that is empty."""
+        """Time at which the last message was stored, in nanoseconds since 1970; None in an empty stream."""
         raw = self._raw_time("last_ts") if self.messages else None
         return None if raw is None else epoch_ns(raw)
 
 
 @dataclass
 class PeerInfo(Base):
-    """A replica: its name, whether it is up to date and online, nanoseconds since seen, and its lag."""
+    """A replica: its name, whether it is up to date and online, nanoseconds since its last activity, and its lag."""
 
     name: str | None = None
     current: bool | None = None
@@ -109,7 +109,7 @@ class PeerInfo(Base):
 
 @dataclass
 class ClusterInfo(Base):
-    """Who leads a stream or consumer, since when, and its other replicas."""
+    """The leader of a stream or consumer, the time of its election, and the other replicas."""
 
     _codecs: ClassVar[dict[str, Codec]] = {"replicas": Nested(PeerInfo), "leader_since": Moment()}
     _wire: ClassVar[dict[str, str]] = {"traffic_acc": "traffic_account"}
@@ -134,17 +134,17 @@ class StreamAlternate(Base):
 
 @dataclass
 class StreamInfo(Base):
-    """A stream as the server has it now.
+    """Configuration and state of a stream.
 
     Attributes:
-        config: How it is configured.
-        state: What is in it.
-        mirror: How far copying has come, where it is a mirror.
-        sources: How far copying has come, where it has sources.
+        config: Its configuration.
+        state: Its state.
+        mirror: Progress of copying, if it is a mirror.
+        sources: Progress of copying, if it has sources.
         cluster: Leader and replicas.
-        did_create: Whether the request that this answers made it.
-        created: When it was made, UTC, in microseconds; `created_raw` and `created_ns` have all digits.
-        ts: The server's time of this answer.
+        did_create: Whether the request created it.
+        created: Time of its creation, UTC, in microseconds; `created_raw` and `created_ns` have all digits.
+        ts: The server's time of this response.
         alternates: Mirrors that can be read instead.
     """
 
@@ -166,18 +166,18 @@ class StreamInfo(Base):
     cluster: ClusterInfo | None = None
     did_create: bool | None = None
     created: datetime | None = None
-    # Two answers that tell the same are equal.
+    # Two responses that differ only in their time are equal.
     ts: datetime | None = field(default=None, compare=False)
     alternates: list[StreamAlternate] | None = None
 
     @property
     def created_raw(self) -> str | None:
-        """When the stream was made, as RFC 3339 text with all its digits; a successor has another."""
+        """Time of creation, as RFC 3339 text with all digits; a stream that is created again has another one."""
         return self._raw_time("created")
 
     @property
     def created_ns(self) -> int | None:
-        """When the stream was made, in nanoseconds since 1970."""
+        """Time of creation, in nanoseconds since 1970."""
         raw = self.created_raw
         return None if raw is None else epoch_ns(raw)
 
@@ -201,9 +201,9 @@ class StreamsListIterator:
     """Iterates over one page of a stream list.
 
     Args:
-        offset: How many streams come before this page.
-        total: How many streams there are.
-        streams: The page: the server's objects.
+        offset: Number of streams before this page.
+        total: Number of all streams.
+        streams: The server's objects of this page.
     """
 
     def __init__(self, offset: int, total: int, streams: list[Mapping[str, Any]]) -> None:

@@ -17,7 +17,7 @@ _DOMAIN = re.compile(r"\$JS\.([^.]+)\.API")
 
 
 class RetentionPolicy(Choices):
-    """When a stream lets go of messages: at its limits, when no consumer is interested, or once acknowledged."""
+    """When a stream deletes messages: at its limits, when no consumer is interested, or when acknowledged."""
 
     LIMITS = "limits"
     INTEREST = "interest"
@@ -25,21 +25,21 @@ class RetentionPolicy(Choices):
 
 
 class StorageType(Choices):
-    """Where a stream keeps its messages; `memory` is lost when the server stops."""
+    """Storage of a stream's messages; `memory` is lost when the server stops."""
 
     FILE = "file"
     MEMORY = "memory"
 
 
 class DiscardPolicy(Choices):
-    """What a full stream does: drop its oldest messages, or refuse new ones."""
+    """Action of a full stream: delete its oldest messages, or reject new ones."""
 
     OLD = "old"
     NEW = "new"
 
 
 class StoreCompression(Choices):
-    """How a file stream is compressed on disk. Server 2.10 or later."""
+    """Compression of a file stream on disk. Server 2.10 or later."""
 
     NONE = "none"
     S2 = "s2"
@@ -52,7 +52,7 @@ class StoreCompression(Choices):
 class PersistMode(Choices):
     """When a stream acknowledges: after writing, or (`async`, one replica only) before. Server 2.12.
 
-    With `async` an acknowledged message can be lost in a crash, and batches are refused.
+    With `async` an acknowledged message can be lost in a crash, and batches are rejected.
     """
 
     DEFAULT = "default"
@@ -61,12 +61,12 @@ class PersistMode(Choices):
 
 @dataclass
 class Placement(Base):
-    """Which servers may hold a stream.
+    """Constraints on the servers that store a stream.
 
     Attributes:
         cluster: Name of the cluster. Default: any.
         tags: Tags that a server must have, all of them. Default: none.
-        preferred: Name of the server to lead, used by leader step-down requests. Default: any.
+        preferred: Name of the preferred leader, used by leader step-down requests. Default: any.
     """
 
     cluster: str | None = None
@@ -88,7 +88,7 @@ class ExternalStream(Base):
 
     @classmethod
     def of_domain(cls, name: str) -> ExternalStream:
-        """Where the streams of a JetStream domain are.
+        """The location of the streams of a JetStream domain.
 
         Args:
             name: The domain.
@@ -100,7 +100,7 @@ class ExternalStream(Base):
 
     @property
     def domain(self) -> str | None:
-        """The JetStream domain, where `api` is the prefix of one."""
+        """The JetStream domain, if `api` is the prefix of one."""
         match = _DOMAIN.fullmatch(self.api or "")
         return match and match[1]
 
@@ -110,11 +110,11 @@ External = ExternalStream
 
 @dataclass
 class SubjectTransform(Base):
-    """Rewrites the subjects of messages.
+    """A rewrite of the subjects of messages.
 
     Attributes:
-        src: Subject pattern that applies, for example `orders.*`.
-        dest: What it becomes, for example `archive.{{wildcard(1)}}`.
+        src: Pattern of the subjects to rewrite, for example `orders.*`.
+        dest: The new subject, for example `archive.{{wildcard(1)}}`.
     """
 
     src: str
@@ -123,7 +123,7 @@ class SubjectTransform(Base):
 
 @dataclass
 class StreamConsumerSource(Base):
-    """A push consumer made beforehand, to source a work queue or interest stream through (ADR-60).
+    """An existing push consumer, through which a work-queue or interest stream is sourced (ADR-60).
 
     Attributes:
         name: The consumer's name.
@@ -140,17 +140,18 @@ class StreamConsumerSource(Base):
 )
 @dataclass
 class StreamSource(Base):
-    """Another stream that this one copies from.
+    """A stream to copy messages from.
 
     Attributes:
-        name: The other stream's name.
+        name: The name of the stream to copy.
         opt_start_seq: First sequence to copy. Default: all.
-        opt_start_time: Copy from this time on; datetime (naive: local time) or RFC 3339 string. Default: all.
+        opt_start_time: Time of the first message to copy; datetime (naive: local time) or RFC 3339 string. Default:
+            all.
         filter_subject: Copy only these subjects. Default: all.
-        external: Where the stream is, if in another account or domain. Default: here.
-        domain: The JetStream domain that it is in, which is `external` in short. Default: this one.
-        subject_transforms: How to rewrite subjects on the way. Default: not.
-        consumer: The consumer to use, for work queue and interest streams. Default: the server makes its own.
+        external: The location of the stream, if it is in another account or domain. Default: this one.
+        domain: The JetStream domain of the stream, a short form of `external`. Default: this one.
+        subject_transforms: Rewrites of the subjects of copied messages. Default: none.
+        consumer: The consumer to use, for work-queue and interest streams. Default: one that the server creates.
         opt_start_sequence: Another name for `opt_start_seq`.
     """
 
@@ -167,19 +168,19 @@ class StreamSource(Base):
     external: ExternalStream | None = None
     subject_transforms: list[SubjectTransform] | None = None
     consumer: StreamConsumerSource | None = None
-    if TYPE_CHECKING:  # what `aliased` adds, for type checkers
+    if TYPE_CHECKING:  # the attributes that `aliased` adds, for type checkers
         domain: str | None = None
         opt_start_sequence: int | None = None
 
 
 @dataclass
 class RePublish(Base):
-    """Publishes messages again, on another subject, once they are stored.
+    """Publishing of stored messages on another subject.
 
     Attributes:
-        src: Which subjects. Default: all.
-        dest: The subject to publish on; may use the source's wildcards.
-        headers_only: Leave the data out. Default: no.
+        src: Subjects of the messages to publish. Default: all.
+        dest: The subject to publish on; may use the wildcards of `src`.
+        headers_only: Publish messages without their payloads. Default: no.
     """
 
     src: str | None = None
@@ -208,51 +209,51 @@ class StreamConsumerLimits(Base):
 )
 @dataclass
 class StreamConfig(Base):
-    """How a stream works. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.
+    """Configuration of a stream. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.
 
     `max_messages` (and `max_messages_per_stream`), `max_messages_per_subject` and `first_sequence` are other names of
     `max_msgs`, `max_msgs_per_subject` and `first_seq`.
 
     Attributes:
         name: Its name: letters, digits, `-` and `_`.
-        description: A text for people. Default: none.
-        subjects: What it stores, one or several; wildcards allowed. Default: its name; none for a mirror.
-        retention: When messages go. Default: at the limits.
+        description: A description for people. Default: none.
+        subjects: Subjects that it stores, one or several; wildcards allowed. Default: its name; none for a mirror.
+        retention: When the server deletes messages. Default: at the limits.
         max_consumers: Most consumers; -1 is no limit. Default: no limit.
         max_msgs: Most messages; -1 is no limit. Default: no limit.
         max_bytes: Most bytes of all messages; -1 is no limit. Default: no limit.
-        max_age: Seconds (or a timedelta) that a message stays; 0 is no limit. Default: no limit.
+        max_age: Seconds (or a timedelta) after which a message is deleted; 0 is no limit. Default: no limit.
         max_msgs_per_subject: Most messages of one subject; -1 is no limit. Default: no limit.
         max_msg_size: Most bytes of one message; -1 is no limit. Default: no limit.
-        discard: What to do at a limit: drop the `old` messages, or refuse `new` ones. Default: `old`.
-        discard_new_per_subject: With `new`: whether `max_msgs_per_subject` refuses too. Default: False.
-        storage: Where messages are kept. Default: in files.
-        num_replicas: How many servers keep them. Default: 1.
-        placement: Which servers may keep them. Default: any.
-        compression: How files are compressed. Default: not.
-        persist_mode: Whether a message is acknowledged after it was written, or before. Default: after.
+        discard: Action at a limit: delete `old` messages, or reject `new` ones. Default: `old`.
+        discard_new_per_subject: With `new`: whether `max_msgs_per_subject` rejects too. Default: False.
+        storage: Storage of messages. Default: in files.
+        num_replicas: Number of replicas. Default: 1.
+        placement: Servers that may store it. Default: any.
+        compression: Compression of files. Default: none.
+        persist_mode: Whether a message is acknowledged after or before it is written. Default: after.
         no_ack: Publishes are not acknowledged. Default: False.
-        template_owner: For nats-py's sake; servers no longer know it.
-        duplicate_window: Seconds in which a message id is remembered. Default: 0, the server's default of two minutes.
-        mirror: The stream that it copies. Default: none.
-        sources: The streams that it gathers. Default: none.
-        sealed: Nothing may change any more. Default: False.
+        template_owner: Accepted for compatibility with nats-py; servers ignore it.
+        duplicate_window: Seconds for which message ids are remembered. Default: 0, two minutes by the server.
+        mirror: The stream that it mirrors. Default: none.
+        sources: The streams that it copies from. Default: none.
+        sealed: Messages can be neither added nor deleted. Default: False.
         deny_delete: Messages may not be deleted. Default: False.
         deny_purge: It may not be purged. Default: False.
-        allow_rollup_hdrs: A message may replace those before it, by a header. Default: False.
-        first_seq: The first message's sequence. Default: 1.
-        republish: What to publish again. Default: nothing.
-        subject_transform: How to rewrite subjects on the way in. Default: not at all.
-        allow_direct: Whether any replica may answer reads of single messages. Default: the server decides.
-        mirror_direct: Whether a mirror may answer them too. Default: the server decides.
-        allow_msg_ttl: Whether messages may carry their own time to live. Server 2.11 or later. Default: no.
-        subject_delete_marker_ttl: Seconds (or a timedelta) that a marker is left where the last message of a subject
+        allow_rollup_hdrs: Whether the header `Nats-Rollup` may replace earlier messages. Default: False.
+        first_seq: Sequence of the first message. Default: 1.
+        republish: Subjects on which stored messages are published again. Default: none.
+        subject_transform: Transform of the subjects of incoming messages. Default: none.
+        allow_direct: Whether any replica may answer direct gets. Default: the server decides.
+        mirror_direct: Whether a mirror may answer direct gets too. Default: the server decides.
+        allow_msg_ttl: Whether messages may have their own time to live. Server 2.11 or later. Default: no.
+        subject_delete_marker_ttl: Seconds (or a timedelta) that a marker is kept after the last message of a subject
             expired. Server 2.11 or later. Default: no markers.
-        allow_msg_schedules: Whether it takes scheduled messages. Server 2.12 or later. Default: no.
-        allow_atomic: Whether it takes atomic batches. Server 2.12 or later. Default: no.
-        allow_batched: Whether it takes fast batches. Server 2.14 or later. Default: no.
-        allow_msg_counter: Whether it is a counter. Server 2.12 or later. Default: no.
-        metadata: Texts by name, for your own use. Default: none.
+        allow_msg_schedules: Whether it accepts scheduled messages. Server 2.12 or later. Default: no.
+        allow_atomic: Whether it accepts atomic batches. Server 2.12 or later. Default: no.
+        allow_batched: Whether it accepts fast batches. Server 2.14 or later. Default: no.
+        allow_msg_counter: Whether its subjects are counters. Server 2.12 or later. Default: no.
+        metadata: Key-value pairs for the application. Default: none.
         consumer_limits: Limits for its consumers. Default: none.
     """
 
@@ -304,14 +305,14 @@ class StreamConfig(Base):
     metadata: dict[str, str] | None = None
     consumer_limits: StreamConsumerLimits | None = None
     subject_delete_marker_ttl: Duration = Duration()
-    if TYPE_CHECKING:  # what `aliased` adds, for type checkers
+    if TYPE_CHECKING:  # the attributes that `aliased` adds, for type checkers
         max_messages: int | None = None
         max_messages_per_stream: int | None = None
         max_messages_per_subject: int = -1
         first_sequence: int | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """Convert to what the server's API takes; see `Base.as_dict`.
+        """Convert to JSON of the server's API; see `Base.as_dict`.
 
         Raises:
             ValueError: `metadata` is not a dict.
@@ -319,10 +320,10 @@ class StreamConfig(Base):
         if self.metadata is not None and not isinstance(self.metadata, dict):
             raise ValueError(f"nats: invalid metadata format: a dict of texts, not {type(self.metadata).__name__}")
         result = super().as_dict()
-        # Unset durations go as 0, so that an update can take them back ...
+        # Unset durations are sent as 0, so that an update can reset them ...
         result.setdefault("max_age", 0)
         result.setdefault("duplicate_window", 0)
-        # ... but here the server wants nothing at all.
+        # ... but the server rejects 0 for this one.
         if (self.subject_delete_marker_ttl or 0) <= 0:
             result.pop("subject_delete_marker_ttl", None)
         return result

@@ -1,4 +1,4 @@
-"""Between Python values and the server's JSON: durations, times, choices."""
+"""Conversion between Python values and the server's JSON: durations, times, enums, names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DATACLASSES = replace.__code__.co_filename
 
 
 class Choices(StrEnum):
-    """A string enum that takes its values and names in any case, and whose errors list what is valid."""
+    """A string enum that accepts its values and names in any case, and whose errors list the valid values."""
 
     @classmethod
     def _missing_(cls, value: object) -> Any:
@@ -39,11 +39,11 @@ class Choices(StrEnum):
 
 
 class Seconds(float):
-    """Seconds known to be seconds, however many; `to_seconds` takes other large numbers as nanoseconds."""
+    """A number that is in seconds, however large; `to_seconds` treats other large numbers as nanoseconds."""
 
 
 class FromServer(str):
-    """A choice that only a newer server knows; kept as it is, so that it can be sent back."""
+    """A value of an enum that only a newer server has; kept unchanged, so that it can be sent back."""
 
 
 def user_level() -> int:
@@ -63,7 +63,7 @@ def to_seconds(value: float | timedelta, name: str) -> float:
     """Read a duration that a caller gave.
 
     Args:
-        value: Seconds, or a timedelta. A number of 1e9 or more is taken as nanoseconds, with a warning.
+        value: Seconds, or a timedelta. A number of 1e9 or more is interpreted as nanoseconds, with a warning.
         name: The field, for messages.
 
     Returns:
@@ -85,8 +85,8 @@ def to_seconds(value: float | timedelta, name: str) -> float:
         return value
     seconds = Seconds(value / _NANOSECOND)
     warnings.warn(
-        f"{name}={value!r} is taken as nanoseconds, that is {seconds:g} s, and not as {value:g} s"
-        f" ({value / 31_557_600:.0f} years); give seconds or a timedelta",
+        f"{name}={value!r} is interpreted as nanoseconds, that is {seconds:g} s, not as {value:g} s"
+        f" ({value / 31_557_600:.0f} years); pass seconds or a timedelta",
         UserWarning,
         stacklevel=user_level(),
     )
@@ -99,9 +99,9 @@ def to_nanoseconds(seconds: float | None) -> int:
         return 0
     if seconds == int(seconds):
         return int(seconds) * _NANOSECOND
-    from decimal import Decimal  # here, as it is rarely needed
+    from decimal import Decimal  # imported here, because it is rarely needed
 
-    # By way of the digits that are shown: a float product is off in the last digits of long durations.
+    # From the decimal digits: the product of floats is inexact in the last digits of long durations.
     return round(Decimal(repr(float(seconds))) * _NANOSECOND)
 
 
@@ -112,16 +112,16 @@ def from_nanoseconds(value: int) -> float:
 
 
 def to_rfc3339(value: datetime | str) -> str:
-    """Write a moment as the server wants it: UTC, `Z`, and as many digits of a second as there are.
+    """Format a time for the server: UTC, `Z`, and all digits of the second.
 
     Args:
-        value: A datetime, or a string in RFC 3339 or ISO 8601. Without an offset it means local time.
+        value: A datetime, or a string in RFC 3339 or ISO 8601. Without an offset it is local time.
 
     Returns:
         Text such as `2024-05-01T10:00:00.123456789Z`.
 
     Raises:
-        ValueError: The string is not a moment.
+        ValueError: The string is not a time.
     """
     if isinstance(value, datetime):
         return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
@@ -139,13 +139,13 @@ _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def moment(value: datetime | timedelta | str) -> str:
-    """As `to_rfc3339`; a timedelta, or a span such as `1h` or `1d12h`, is so long ago by this machine's clock.
+    """As `to_rfc3339`; a timedelta, or a span such as `1h` or `1d12h`, counts back from this machine's clock.
 
     Args:
         value: A datetime, a timedelta, a span, or a string in RFC 3339 or ISO 8601.
 
     Raises:
-        ValueError: The string is neither a moment nor a span.
+        ValueError: The string is neither a time nor a span.
     """
     if isinstance(value, str):
         parts = _SPAN.findall(value.strip())
@@ -156,7 +156,7 @@ def moment(value: datetime | timedelta | str) -> str:
 
 
 def from_rfc3339(text: str) -> datetime:
-    """Read a server's time as an aware UTC datetime, cut to microseconds."""
+    """Parse a server's time as an aware UTC datetime, cut to microseconds."""
     head, fraction, tail = _split_fraction(text)
     moment = datetime.fromisoformat(head + tail)
     micros = int(fraction[:6].ljust(6, "0")) if fraction else 0
@@ -171,7 +171,7 @@ def epoch_ns(text: str) -> int:
 
 
 def _split_fraction(text: str) -> tuple[str, str, str]:
-    """Text before, digits of, and text after the fraction of a second; datetime would cut it at six."""
+    """Splits a time at the fraction of its second, which a datetime would cut to six digits."""
     head, dot, rest = text.strip().partition(".")
     if not dot:
         return head, "", ""
@@ -180,15 +180,15 @@ def _split_fraction(text: str) -> tuple[str, str, str]:
 
 
 def checked_name(what: str, name: str | None) -> str:
-    """The name, which becomes one token of an API subject.
+    """Checks a name, which becomes one token of an API subject, and returns it.
 
     Args:
-        what: "stream" or "consumer", for the error.
+        what: "stream", "consumer" or "domain", for the error.
         name: The name.
 
     Raises:
-        TypeError: It is no str.
-        ValueError: It is empty, or has white space, dots, wildcards or path separators (the server's own rule).
+        TypeError: It is not a str.
+        ValueError: It is empty, or has white space, dots, wildcards or path separators, which the server rejects.
     """
     name = checked_text(f"the {what}'s name", name or "")
     _jetarrow.check_name(what, name)
