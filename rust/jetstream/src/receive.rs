@@ -12,6 +12,7 @@ mod prefetch;
 pub mod priority;
 pub mod pull;
 pub mod read;
+mod request_size;
 pub mod rollback;
 pub mod subscribe;
 pub mod typed;

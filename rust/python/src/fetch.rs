@@ -15,8 +15,7 @@ use crate::message::{MessageFormat, Msg};
 use base::lock::lock;
 use jetstream::receive::batch_builder::{BatchBuilder, RowSizes};
 use jetstream::receive::column::{Column, Layout};
-use jetstream::receive::fetch::undelivered::UndeliveredMessages;
-use jetstream::receive::fetch::{self as engine, ConsumerTraits, Fetch, MessageSink};
+use jetstream::receive::fetch::{self as engine, ConsumerTraits, Fetch, MessageSink, Undelivered};
 use jetstream::receive::priority::PriorityGroup;
 use runtime::Owned;
 use wire::subject;
@@ -159,13 +158,13 @@ impl PullSubscription {
 
     /// Takes back messages that nobody has got: for the next call, or for the server.
     fn put_back(&self, messages: Vec<Bound<'_, Msg>>) -> PyResult<Call> {
-        let kept = messages.iter().map(|message| UndeliveredMessages::of_message(message.get().content())).collect();
+        let kept = messages.iter().map(|message| Undelivered::of_message(message.get().content())).collect();
         Ok(Call::unit(self.inner.get()?.put_back(kept)))
     }
 
     /// The same with a batch.
     fn put_back_rows(&self, batch: &Batch) -> PyResult<Call> {
-        Ok(Call::unit(self.inner.get()?.put_back(UndeliveredMessages::of_batch(&batch.inner))))
+        Ok(Call::unit(self.inner.get()?.put_back(Undelivered::of_batch(&batch.inner))))
     }
 
     /// Gives back what came too late for its call, and what is still to come.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::receive::pull::PullRequest;
+use crate::receive::pull::PullOptions;
 
 /// What was too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Limits {
     }
 
     /// The request, as far as the consumer allows it.
-    pub fn allowed(&self, request: PullRequest) -> PullRequest {
+    pub fn allowed(&self, request: PullOptions) -> PullOptions {
         let max_bytes = match request.max_bytes {
             // Zero is without a limit.
             0 if self.bytes < usize::MAX => self.bytes,
@@ -91,7 +91,7 @@ impl Limits {
             true => request.heartbeat.min(self.expires.mul_f64(0.45)),
             false => request.heartbeat,
         };
-        PullRequest {
+        PullOptions {
             batch: request.batch.min(self.batch),
             expires: request.expires.min(self.expires),
             max_bytes,
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn less_is_asked_for() {
-        let asked = PullRequest {
+        let asked = PullOptions {
             batch: 100,
             max_bytes: 1 << 20,
             expires: Duration::from_secs(10),
@@ -132,6 +132,6 @@ mod tests {
         let less = limits.allowed(asked);
         assert_eq!((less.batch, less.max_bytes, less.expires), (7, 500, Duration::from_secs(1)));
         assert!(less.heartbeat < Duration::from_millis(500));
-        assert_eq!(limits.allowed(PullRequest { max_bytes: 0, ..asked }).max_bytes, 500);
+        assert_eq!(limits.allowed(PullOptions { max_bytes: 0, ..asked }).max_bytes, 500);
     }
 }

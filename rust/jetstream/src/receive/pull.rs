@@ -32,7 +32,7 @@ const WRONG_PIN: u16 = 423;
 
 /// One request as the server reads it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PullRequest {
+pub struct PullOptions {
     pub batch: usize,
     pub max_bytes: usize,
     /// Zero: none, then `no_wait` must be set.
@@ -41,7 +41,7 @@ pub struct PullRequest {
     pub heartbeat: Duration,
 }
 
-impl PullRequest {
+impl PullOptions {
     fn json(&self) -> String {
         let mut text = format!("{{\"batch\":{}", self.batch);
         for (key, value) in [
@@ -109,7 +109,7 @@ impl PullInbox {
     }
 
     /// Sends the request and returns its number.
-    pub async fn request(&mut self, conn: &Connection, request: &PullRequest) -> Result<u64> {
+    pub async fn request(&mut self, conn: &Connection, request: &PullOptions) -> Result<u64> {
         let mut text = request.json();
         if let Some(member) = &self.member {
             text.pop();
@@ -215,9 +215,9 @@ mod tests {
 
     #[test]
     fn requests_are_the_servers_json() {
-        let request = PullRequest { batch: 5, no_wait: true, ..PullRequest::default() };
+        let request = PullOptions { batch: 5, no_wait: true, ..PullOptions::default() };
         assert_eq!(request.json(), r#"{"batch":5,"no_wait":true}"#);
-        let request = PullRequest {
+        let request = PullOptions {
             batch: 1,
             max_bytes: 9,
             expires: Duration::from_secs(1),

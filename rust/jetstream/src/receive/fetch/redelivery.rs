@@ -10,12 +10,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::late_replies::{Ending, LateReplies};
-use super::sink::Sink;
-use super::undelivered::UndeliveredMessages;
+use super::pull_request::PullRequest;
+use super::sink::{Sink, Undelivered};
 use crate::api::{Api, ConsumerState};
 use crate::receive::ack::{AckKind, ack, send};
-use crate::receive::pull::PullInbox;
 use base::error::Result;
 use base::lock::{Guard, lock};
 use base::panics::caught;
@@ -92,24 +90,14 @@ impl Redelivery {
     }
 
     /// Messages that nobody has got go back to the server, as far as it is known.
-    fn goes_back(&self) -> bool {
+    pub fn goes_back(&self) -> bool {
         self.ways.get().is_some_and(|ways| ways.wants_acks)
     }
 
-    /// What an open request still brings. One that ends by itself is left to it where the server would not send again what
-    /// it is just sending.
-    pub fn rest_of(&self, inbox: PullInbox, breaks: u64, ending: Option<Ending>) -> LateReplies {
-        match ending.filter(|_| !self.goes_back()) {
-            Some(ending) => LateReplies::ending(&self.conn, inbox, breaks, ending),
-            None => LateReplies::open(&self.conn, inbox, breaks),
-        }
-    }
-
-    /// Takes what is in a sink, and what an open request still brings: its inbox, how often the link had broken when it was
-    /// sent, and how it ends where it does so by itself.
-    pub fn take_over(self: &Arc<Self>, sink: Option<impl Sink>, open: Option<(PullInbox, u64, Option<Ending>)>) {
+    /// Takes over the messages of a sink, and those that an open request still brings.
+    pub fn take_over(self: &Arc<Self>, sink: Option<impl Sink>, open: Option<PullRequest>) {
         let goes_back = self.goes_back();
-        let late = open.map(|(inbox, breaks, ending)| self.rest_of(inbox, breaks, ending));
+        let late = open.map(|request| LateReplies::of_request(request, goes_back));
         // A panic in a `drop` that a panic has called would end the process.
         if goes_back {
             let replies = caught(|| sink.map_or_else(Vec::new, |sink| sink.replies())).unwrap_or_default();
@@ -119,7 +107,7 @@ impl Redelivery {
         self.take_kept(kept, late);
     }
 
-    fn take_kept(self: &Arc<Self>, kept: Vec<UndeliveredMessages>, late: Option<LateReplies>) {
+    fn take_kept(self: &Arc<Self>, kept: Vec<Undelivered>, late: Option<LateReplies>) {
         if kept.is_empty() && late.is_none() {
             return;
         }
@@ -138,10 +126,7 @@ impl Redelivery {
 
     /// Takes messages that were handed out and not wanted, in their order. The next call waits for it; what it returns is
     /// over when they are where they belong.
-    pub fn put_back(
-        self: &Arc<Self>,
-        kept: Vec<UndeliveredMessages>,
-    ) -> impl Future<Output = Result<()>> + Send + use<> {
+    pub fn put_back(self: &Arc<Self>, kept: Vec<Undelivered>) -> impl Future<Output = Result<()>> + Send + use<> {
         let undecided = self.undecided();
         async move {
             let ways = undecided.ways().await;
@@ -149,12 +134,7 @@ impl Redelivery {
                 undecided.0.sort(ways, kept, None);
                 return Ok(());
             }
-            ack(
-                &undecided.0.conn,
-                kept.into_iter().filter_map(UndeliveredMessages::reply).collect(),
-                &AckKind::Nak(None),
-            )
-            .await
+            ack(&undecided.0.conn, kept.into_iter().filter_map(Undelivered::reply).collect(), &AckKind::Nak(None)).await
         }
     }
 
@@ -168,9 +148,9 @@ impl Redelivery {
         (!self.goes_back()).then(|| self.undecided())
     }
 
-    fn sort(self: &Arc<Self>, ways: ConsumerTraits, kept: Vec<UndeliveredMessages>, late: Option<LateReplies>) {
+    fn sort(self: &Arc<Self>, ways: ConsumerTraits, kept: Vec<Undelivered>, late: Option<LateReplies>) {
         if ways.wants_acks || self.ended.load(Ordering::SeqCst) {
-            return self.give_back(kept.into_iter().filter_map(UndeliveredMessages::reply).collect(), late);
+            return self.give_back(kept.into_iter().filter_map(Undelivered::reply).collect(), late);
         }
         let mut queue = self.late();
         queue.extend((!kept.is_empty()).then(|| LateReplies::at_hand(kept)));
@@ -193,6 +173,40 @@ impl Redelivery {
             }
         };
         let _nobody_waits = spawn(work, |_| ());
+    }
+}
+
+/// Messages that belong to the next call of the same subscription, which requests nothing new before all of them arrived:
+/// so data in transit stays bounded by one request. They go back when the subscription ends.
+pub struct LateReplies {
+    /// Taken out of a cancelled call, or too large for the call that looked at it.
+    at_hand: VecDeque<Undelivered>,
+    request: Option<PullRequest>,
+}
+
+impl LateReplies {
+    /// A request whose call is over.
+    pub fn of_request(mut request: PullRequest, redelivers: bool) -> Self {
+        request.call_over(redelivers);
+        LateReplies { at_hand: VecDeque::new(), request: Some(request) }
+    }
+
+    /// Messages after which nothing arrives.
+    pub fn at_hand(kept: Vec<Undelivered>) -> Self {
+        LateReplies { at_hand: kept.into(), request: None }
+    }
+
+    /// The next message; `None` when all have arrived.
+    pub async fn next(&mut self) -> Option<Undelivered> {
+        if let Some(kept) = self.at_hand.pop_front() {
+            return Some(kept);
+        }
+        self.request.as_mut()?.next().await.map(Undelivered::Fresh)
+    }
+
+    /// Takes back a message that `next` returned.
+    pub fn put_back(&mut self, kept: Undelivered) {
+        self.at_hand.push_front(kept);
     }
 }
 

@@ -1,14 +1,15 @@
-//! Where fetched messages go, and what becomes of them when nobody takes them from there.
+//! Sinks of fetched messages, and messages that leave a sink without being handed out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::redelivery::{Redelivery, Undecided};
-use super::undelivered::UndeliveredMessages;
 use crate::receive::batch_builder::BatchBuilder;
 use crate::receive::message::Received;
 use base::error::{JetError, Result};
+use columns::batch::Batch;
 use wire::ack_subject::parse_ack_subject;
+use wire::headers::block;
 use wire::message::Message;
 use wire::nats::Subject;
 
@@ -24,7 +25,7 @@ pub trait Sink: Send + 'static {
     /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
     fn replies(&self) -> Vec<Subject>;
     /// What is in it, for another sink.
-    fn keep(self) -> Vec<UndeliveredMessages>;
+    fn keep(self) -> Vec<Undelivered>;
 }
 
 impl Sink for BatchBuilder {
@@ -54,8 +55,8 @@ impl Sink for BatchBuilder {
         BatchBuilder::replies(self)
     }
 
-    fn keep(mut self) -> Vec<UndeliveredMessages> {
-        self.finish().map(|batch| UndeliveredMessages::of_batch(&batch)).unwrap_or_default()
+    fn keep(mut self) -> Vec<Undelivered> {
+        self.finish().map(|batch| Undelivered::of_batch(&batch)).unwrap_or_default()
     }
 }
 
@@ -140,8 +141,8 @@ impl Sink for MessageSink {
         self.messages.iter().map(|message| Subject::from(message.reply())).collect()
     }
 
-    fn keep(self) -> Vec<UndeliveredMessages> {
-        self.messages.iter().map(UndeliveredMessages::of_message).collect()
+    fn keep(self) -> Vec<Undelivered> {
+        self.messages.iter().map(Undelivered::of_message).collect()
     }
 }
 
@@ -171,5 +172,50 @@ impl<S: Sink> Unclaimed<S> {
 impl<S: Sink> Drop for Unclaimed<S> {
     fn drop(&mut self) {
         self.returns.take_over(self.sink.take(), None);
+    }
+}
+
+/// A message that a call received and did not hand out.
+pub enum Undelivered {
+    /// It has just come.
+    Fresh(Message),
+    Known(Message),
+    /// A batch of some columns had the rest of it: it is to be had from the stream, where it has this sequence.
+    Elsewhere(u64, Subject),
+}
+
+impl Undelivered {
+    pub fn bytes(&self) -> usize {
+        match self {
+            Undelivered::Fresh(message) | Undelivered::Known(message) => message.size(),
+            Undelivered::Elsewhere(..) => 0,
+        }
+    }
+
+    /// Where its acknowledgement goes.
+    pub fn reply(self) -> Option<Subject> {
+        match self {
+            Undelivered::Fresh(message) | Undelivered::Known(message) => message.reply().map(Subject::from),
+            Undelivered::Elsewhere(_, reply) => Some(reply),
+        }
+    }
+
+    /// A message out of a list.
+    pub fn of_message(received: &Received) -> Self {
+        Undelivered::Known(received.message())
+    }
+
+    /// The rows of a batch; one without the columns of a whole message has only where it is.
+    pub fn of_batch(batch: &Batch) -> Vec<Self> {
+        let Some(replies) = &batch.replies else { return Vec::new() };
+        let kept = |(row, reply): (usize, Option<&str>)| {
+            let reply = reply?;
+            let Some((subject, data, headers)) = batch.whole_message(row) else {
+                return Some(Undelivered::Elsewhere(u64::try_from(parse_ack_subject(reply)?.seq).ok()?, reply.into()));
+            };
+            let headers = if headers.is_empty() { Vec::new() } else { block(&headers) };
+            Some(Undelivered::Known(Message::new(subject, reply, &headers, data)))
+        };
+        replies.iter().enumerate().filter_map(kept).collect()
     }
 }

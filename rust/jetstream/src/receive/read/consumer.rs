@@ -12,7 +12,7 @@ use super::latest::Latest;
 use super::{DELETE_WAIT, EXPIRES, INACTIVE, READ_RETRY_INTERVAL, ReadLoop, ReadStop, arrival};
 use crate::api::{Api, ConsumerInfo};
 use crate::receive::prefetch::{Prefetch, REQUESTS};
-use crate::receive::pull::{PullInbox, PullRequest, Status};
+use crate::receive::pull::{PullInbox, PullOptions, Status};
 use base::error::Result;
 use client::traffic::Verb;
 use wire::message::Message;
@@ -131,7 +131,7 @@ impl ReadLoop {
             }
             let whole = std::mem::take(&mut consumer.whole);
             let batch = if whole { 1 } else { rows.min(missing - consumer.owed) };
-            let request = PullRequest {
+            let request = PullOptions {
                 batch,
                 max_bytes: if whole { 0 } else { self.ask_bytes },
                 expires: EXPIRES,

@@ -1,17 +1,49 @@
-//! How many messages a consumer gives before it wants acks (its `max_ack_pending`).
+//! How many messages one request of a fetch may ask for.
 //!
-//! The server does not answer a request that meets a full window: it waits for acks, which only come once the caller has
-//! what was fetched. So no request asks for more than the window has room for, as far as it is known; and when one falls
-//! silent, others hold a part of the window, or it is not known: then the server is asked.
+//! Each request costs a round trip in which nothing arrives. `RequestSize` doubles over links that are fast and long, and
+//! halves over slow ones, where everything else waits behind the messages.
+//!
+//! `AckWindow` follows the consumer's `max_ack_pending`. The server does not answer a request that meets a full window: it
+//! waits for acks, which the caller sends only once it has the messages. So no request asks for more than the window has
+//! room for, as far as it is known. A request that falls silent has the server asked, because others may hold a part of it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use super::{ConsumerTraits, PullSubscription};
-use crate::api::{Api, ConsumerState};
-use crate::receive::pull::PullRequest;
-use base::lock::{Guard, lock};
+use crate::api::ConsumerState;
+use crate::receive::pull::{PULL_ROWS, PullOptions};
+
+/// However fast they come.
+const MAX_REQUEST_ROWS: usize = 4 * PULL_ROWS;
+/// In less time a full request brings enough for a larger one; in more it was too large.
+const QUICK: Duration = Duration::from_millis(100);
+const SLOW: Duration = Duration::from_millis(400);
+
+pub struct RequestSize(AtomicUsize);
+
+impl Default for RequestSize {
+    fn default() -> Self {
+        RequestSize(AtomicUsize::new(PULL_ROWS))
+    }
+}
+
+impl RequestSize {
+    pub fn most(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// A request has brought all that it was for, so many messages in so much time.
+    pub fn learn(&self, rows: usize, took: Duration) {
+        let most = self.most();
+        if rows >= most && took < QUICK {
+            self.0.store((most * 2).min(MAX_REQUEST_ROWS), Ordering::Relaxed);
+        } else if took > SLOW {
+            self.0.store((most / 2).max(PULL_ROWS), Ordering::Relaxed);
+        }
+    }
+}
 
 /// How long what the server said of the window counts: `update_consumer` may change it.
 const FRESH: Duration = Duration::from_secs(10);
@@ -24,7 +56,7 @@ pub struct AckWindow {
     /// Most unacknowledged messages, None for any number; and when the server said so.
     known: Option<(Option<usize>, Instant)>,
     /// How much longer than at first a request may be silent: on a slow link each one is.
-    slow: u32,
+    pub slow: u32,
 }
 
 impl AckWindow {
@@ -39,7 +71,7 @@ impl AckWindow {
     }
 
     /// How long this request may be silent before the server is asked; None: it is not.
-    pub fn patience(&self, request: &PullRequest) -> Option<Duration> {
+    pub fn patience(&self, request: &PullOptions) -> Option<Duration> {
         let limited = self.fresh() != Some(None);
         (request.no_wait && limited).then(|| PATIENCE.saturating_mul(1 << self.slow.min(16)).min(MOST_PATIENCE))
     }
@@ -55,41 +87,31 @@ impl AckWindow {
 }
 
 impl ConsumerState {
-    fn window(&self) -> Option<usize> {
+    pub fn ack_window(&self) -> Option<usize> {
         let limited = self.config.ack_policy != "none" && self.config.max_ack_pending > 0;
         limited.then(|| usize::try_from(self.config.max_ack_pending).unwrap_or(usize::MAX))
-    }
-}
-
-impl PullSubscription {
-    pub fn ack_window(&self) -> Guard<'_, AckWindow> {
-        lock(&self.ack_window)
-    }
-
-    /// Whether the consumer gives nothing more before it gets acks, as the server says.
-    pub(super) async fn window_is_full(&self, deadline: Instant) -> bool {
-        let api = Api::new(&self.conn, &self.prefix);
-        let Ok(answer) = timeout_at(deadline, api.consumer_state(&self.stream, &self.consumer)).await else {
-            return false;
-        };
-        let mut known = self.ack_window();
-        let Ok(state) = answer else {
-            // It may not ask, or there is nothing to ask about: as if there were no window, for a while.
-            known.learn(None);
-            return false;
-        };
-        self.learn(ConsumerTraits::from(&state));
-        let window = state.window();
-        known.learn(window);
-        let full = window.is_some_and(|most| state.num_ack_pending >= most as u64);
-        known.slow += u32::from(!full);
-        full
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn full_requests_that_are_quick_grow() {
+        let rows = RequestSize::default();
+        rows.learn(PULL_ROWS - 1, Duration::ZERO);
+        rows.learn(PULL_ROWS, QUICK * 2);
+        assert_eq!(rows.most(), PULL_ROWS);
+        for most in [2, 4, 4] {
+            rows.learn(rows.most(), QUICK / 2);
+            assert_eq!(rows.most(), most * PULL_ROWS);
+        }
+        for most in [2, 1, 1] {
+            rows.learn(rows.most(), SLOW * 2);
+            assert_eq!(rows.most(), most * PULL_ROWS);
+        }
+    }
 
     #[test]
     fn no_more_is_asked_for_than_the_window_has_room_for() {
@@ -103,8 +125,8 @@ mod tests {
 
     #[test]
     fn only_a_request_for_what_is_at_hand_is_asked_about() {
-        let at_hand = PullRequest { batch: 1, no_wait: true, ..PullRequest::default() };
-        let waiting = PullRequest { no_wait: false, ..at_hand };
+        let at_hand = PullOptions { batch: 1, no_wait: true, ..PullOptions::default() };
+        let waiting = PullOptions { no_wait: false, ..at_hand };
         let mut window = AckWindow::default();
         assert_eq!((window.patience(&at_hand), window.patience(&waiting)), (Some(PATIENCE), None));
         window.slow = 2;

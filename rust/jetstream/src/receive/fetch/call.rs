@@ -1,0 +1,383 @@
+//! One call of fetch: its requests, and the messages that they bring.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::pull_request::PullRequest;
+use super::redelivery::LateReplies;
+use super::sink::{Sink, Unclaimed, Undelivered};
+use super::{FETCH_RETRY_INTERVAL, Fetch, GRACE, PullSubscription};
+use crate::api::Api;
+use crate::receive::limits::Limit;
+use crate::receive::priority::Member;
+use crate::receive::pull::{PROTOCOL_LINE, PULL_BYTES, PullInbox, PullOptions, Status};
+use base::error::{JetError, Loss, Result};
+use base::lock::lock;
+use client::Connection;
+use client::traffic::Verb;
+use wire::message::Message;
+
+/// One call.
+pub(super) struct FetchCall<'a, S: Sink> {
+    pub sub: &'a PullSubscription,
+    pub fetched: Unclaimed<S>,
+    /// The inbox that the next request uses.
+    pub inbox: Option<PullInbox>,
+    /// The request that the server has not ended.
+    pub request: Option<PullRequest>,
+    /// The server has answered something.
+    pub heard: bool,
+    /// The last request was for fewer bytes than the call wants.
+    pub reduced: bool,
+    /// Messages of former requests, to be taken before anything new is requested.
+    pub late: VecDeque<LateReplies>,
+    pub member: Option<Member>,
+}
+
+impl<S: Sink> Drop for FetchCall<'_, S> {
+    fn drop(&mut self) {
+        // A call that is over has nothing left here; a cancelled one has.
+        self.sub.returns.take_over(self.fetched.sink.take(), self.request.take());
+        self.sub.returns.late().extend(self.late.drain(..));
+    }
+}
+
+/// Most bytes of a request that waits, unless one message may have more.
+const WAITING_BYTES: usize = 1 << 20;
+
+/// How a request ended.
+enum RoundEnd {
+    Full,
+    Dry {
+        too_large: bool,
+    },
+    Gone(String),
+    /// It was more than the consumer allows.
+    Limited(Limit),
+    /// The consumer gives no more before messages are acknowledged.
+    WindowFull,
+    LinkBroke,
+    Deadline,
+}
+
+/// The request for no more than may come besides what others have asked for. One for a single message, or without a limit,
+/// stays as it is; one that waits has a limit of its own, as nothing of it is on its way yet.
+fn shared(request: PullOptions, inbox: &mut PullInbox, conn: &Connection) -> PullOptions {
+    let PullOptions { batch, max_bytes, no_wait, .. } = request;
+    if batch == 1 || max_bytes == 0 {
+        return request;
+    }
+    if !no_wait {
+        let most = WAITING_BYTES.max(conn.client.max_payload() + PROTOCOL_LINE);
+        return PullOptions { max_bytes: max_bytes.min(most), ..request };
+    }
+    let share = inbox.share.insert(conn.pull_budget.share(max_bytes));
+    PullOptions { max_bytes: share.bytes, ..request }
+}
+
+impl<S: Sink> FetchCall<'_, S> {
+    pub async fn run(&mut self, fetch: &Fetch) -> Result<()> {
+        let deadline = Instant::now() + fetch.timeout;
+        let mut whole_message = false;
+        loop {
+            if !self.take_late(fetch, deadline).await? {
+                return Ok(());
+            }
+            let before = self.size().0;
+            let bytes_left = self.bytes_left(fetch);
+            if before >= fetch.max_messages || bytes_left == 0 {
+                return Ok(());
+            }
+            let Some(room) = self.sub.ack_window().room(before) else { return Ok(()) };
+            let mut at_hand = PullOptions {
+                batch: (fetch.max_messages - before).min(self.sub.rows.most()).min(room),
+                max_bytes: bytes_left.min(PULL_BYTES),
+                no_wait: true,
+                ..PullOptions::default()
+            };
+            let whole = std::mem::take(&mut whole_message);
+            if whole {
+                // A single message over our own bound still has to come through.
+                (at_hand.batch, at_hand.max_bytes) = (1, if fetch.max_bytes.is_some() { bytes_left } else { 0 });
+            }
+            let asked = Instant::now();
+            let mut end = self.round(&at_hand, deadline).await?;
+            if matches!(end, RoundEnd::Full) {
+                self.sub.rows.learn(self.size().0 - before, asked.elapsed());
+            }
+            // The server's word may have overtaken its messages.
+            if matches!(end, RoundEnd::WindowFull) && !self.take_late(fetch, deadline).await? {
+                return Ok(());
+            }
+            if let RoundEnd::Dry { too_large: false } | RoundEnd::WindowFull = end {
+                let missing = fetch.min_messages.saturating_sub(self.size().0);
+                let left = deadline.saturating_duration_since(Instant::now());
+                let room = self.sub.ack_window().room(self.size().0).unwrap_or(0);
+                if matches!(end, RoundEnd::Dry { .. })
+                    && missing == 0
+                    && !left.is_zero()
+                    && self.size().0 > before
+                    && self.expects_more()
+                {
+                    continue;
+                }
+                if missing.min(room) == 0 || left.is_zero() {
+                    return Ok(());
+                }
+                let waiting = PullOptions {
+                    batch: missing.min(self.sub.rows.most()).min(room),
+                    max_bytes: at_hand.max_bytes,
+                    // The server answers with 408 at its end; ours comes a little later.
+                    expires: left.mul_f64(0.98).max(Duration::from_millis(1)),
+                    no_wait: false,
+                    heartbeat: heartbeat(fetch.heartbeat, left, fetch.timeout),
+                };
+                end = self.round(&waiting, deadline).await?;
+            }
+            match end {
+                RoundEnd::Full | RoundEnd::WindowFull | RoundEnd::Dry { too_large: false } => {}
+                RoundEnd::Dry { too_large: true } => match (fetch.max_bytes, self.size().0) {
+                    (most, now) if !whole && (self.reduced || most.is_none()) => whole_message = now == before,
+                    (Some(most), 0) => return Err(too_large(most)),
+                    // The consumer's own limit is lower.
+                    (None, 0) => return Err(too_large(lock(&self.sub.limits).bytes())),
+                    _ => return Ok(()),
+                },
+                RoundEnd::Deadline => {
+                    self.take_late(fetch, deadline).await?;
+                    return Ok(());
+                }
+                RoundEnd::Limited(Limit::Waiting) => {
+                    sleep_until(deadline.min(Instant::now() + FETCH_RETRY_INTERVAL)).await
+                }
+                RoundEnd::Limited(limit) => lock(&self.sub.limits).learn(limit),
+                RoundEnd::Gone(why) => self.sub.check_consumer(&why, fetch, deadline).await?,
+                RoundEnd::LinkBroke => self.sub.wait_for_link(deadline).await?,
+            }
+            if Instant::now() >= deadline {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Messages and bytes so far.
+    pub fn size(&self) -> (usize, usize) {
+        self.fetched.sink.as_ref().map_or((0, 0), |sink| (sink.rows(), sink.bytes()))
+    }
+
+    /// The server can say that it is dry while it is not: the last message tells what was pending behind it.
+    fn expects_more(&self) -> bool {
+        self.fetched.sink.as_ref().and_then(Sink::last).is_some_and(|(_, pending)| pending > 0)
+    }
+
+    /// How many bytes the call may still bring.
+    fn bytes_left(&self, fetch: &Fetch) -> usize {
+        let room = self.fetched.sink.as_ref().map_or(0, Sink::room);
+        fetch.max_bytes.map_or(room, |most| room.min(most.saturating_sub(self.size().1)))
+    }
+
+    /// Takes what former requests still bring; false where nothing new is to be asked for: the call is full, or over.
+    async fn take_late(&mut self, fetch: &Fetch, deadline: Instant) -> Result<bool> {
+        while !self.late.is_empty() {
+            let (rows, left) = (self.size().0, self.bytes_left(fetch));
+            let Some(late) = self.late.front_mut() else { break };
+            if rows >= fetch.max_messages || left == 0 {
+                return Ok(false);
+            }
+            match timeout_at(deadline + GRACE, late.next()).await {
+                Ok(Some(kept)) if kept.bytes() > left && (rows > 0 || fetch.max_bytes.is_some()) => {
+                    late.put_back(kept);
+                    return if rows > 0 { Ok(false) } else { Err(too_large(fetch.max_bytes.unwrap_or(left))) };
+                }
+                Ok(Some(kept)) => {
+                    if !self.take_kept(kept, deadline).await? {
+                        return Ok(false);
+                    }
+                }
+                Ok(None) => drop(self.late.pop_front()),
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn too_large(most: usize) -> JetError {
+    JetError::Value(format!("the next message is larger than max_bytes={most}"))
+}
+
+/// The server wants at most half of the expiry; short waits need none.
+fn heartbeat(asked: Option<Duration>, expires: Duration, whole: Duration) -> Duration {
+    const LONG: Duration = Duration::from_secs(2);
+    const DEFAULT: Duration = Duration::from_secs(5);
+    match asked {
+        // More than half of what the caller waits: the server says so.
+        Some(every) if every.saturating_mul(2) > whole => every,
+        Some(every) => every.min(expires.mul_f64(0.45)),
+        None if expires >= LONG => DEFAULT.min(expires.mul_f64(0.25)),
+        None => Duration::ZERO,
+    }
+}
+
+impl<S: Sink> FetchCall<'_, S> {
+    /// Sends one request and takes its messages until it is over, or the call is: then the rest arrives late.
+    async fn round(&mut self, options: &PullOptions, deadline: Instant) -> Result<RoundEnd> {
+        let options = lock(&self.sub.limits).allowed(*options);
+        let end = self.take_messages(&options, deadline).await;
+        let is_over =
+            matches!(end, Ok(RoundEnd::Full | RoundEnd::Dry { .. } | RoundEnd::Gone(_) | RoundEnd::Limited(_)))
+                || matches!(end, Err(JetError::Api { .. }));
+        if let Some(mut request) = self.request.take() {
+            if is_over || !request.is_pending {
+                request.inbox.share = None;
+                self.inbox = Some(request.inbox);
+            } else {
+                // Withdrawn here, not later: an ack that the caller sends next may make room, and it is not for this request.
+                self.late.push_back(LateReplies::of_request(request, self.sub.returns.goes_back()));
+            }
+        }
+        end
+    }
+
+    /// The inbox for the next request: that of the last one, an idle one, or a new one.
+    fn next_inbox(&mut self) -> Result<PullInbox> {
+        let sub = self.sub;
+        let idle = self.inbox.take().or_else(|| sub.idle().pop());
+        let mut inbox = match idle {
+            Some(inbox) => inbox,
+            None => PullInbox::new(&sub.conn, &sub.prefix, &sub.stream, &sub.consumer, Verb::Fetch)?,
+        };
+        inbox.member.clone_from(&self.member);
+        Ok(inbox)
+    }
+
+    async fn take_messages(&mut self, options: &PullOptions, deadline: Instant) -> Result<RoundEnd> {
+        let mut inbox = self.next_inbox()?;
+        let conn = &self.sub.conn;
+        let wanted = options.max_bytes;
+        let options = &shared(*options, &mut inbox, conn);
+        self.reduced = options.max_bytes < wanted;
+        let FetchCall { sub, fetched: Unclaimed { sink: Some(sink), .. }, request, heard, .. } = self else {
+            return Err(JetError::Internal("no sink".into()));
+        };
+        let request = request.insert(PullRequest::new(inbox, conn));
+        let mut link = conn.link.clone();
+        match timeout_at(deadline + GRACE, request.send(options)).await {
+            Ok(sent) => sent?,
+            Err(_) => return Ok(RoundEnd::Deadline),
+        }
+        let mut patience = sub.ack_window().patience(options);
+        while !request.progress.is_full() {
+            let message = match request.inbox.messages.next().now_or_never() {
+                Some(message) => message,
+                None => {
+                    // Silence counts from here: until now there was something to take.
+                    let silence_limit = if options.heartbeat.is_zero() { Duration::MAX } else { options.heartbeat * 2 };
+                    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + GRACE);
+                    let look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
+                    tokio::select! {
+                        biased;
+                        message = request.inbox.messages.next() => message,
+                        Ok(()) = link.changed() => {
+                            if conn.breaks() != request.progress.breaks() {
+                                return Ok(RoundEnd::LinkBroke);
+                            }
+                            if let Some(cause) = request.inbox.refused() {
+                                // The server has not taken the request: nothing arrives for it.
+                                request.is_pending = false;
+                                return Err(cause);
+                            }
+                            continue;
+                        }
+                        () = sleep_until(look), if look < deadline => {
+                            if sub.window_is_full(deadline).await {
+                                *heard = true;
+                                return Ok(RoundEnd::WindowFull);
+                            }
+                            patience = sub.ack_window().patience(options);
+                            continue;
+                        }
+                        () = sleep_until(silent.min(deadline + GRACE)) => {
+                            return Ok(if silent < deadline { RoundEnd::LinkBroke } else { RoundEnd::Deadline });
+                        }
+                    }
+                }
+            };
+            let Some(message) = message else { return Err(conn.closed()) };
+            conn.traffic.received(Verb::Fetch, message.payload().len());
+            let Some((number, status)) = request.inbox.status(&message) else {
+                *heard = true;
+                conn.hub.look_at_headers(&message, None);
+                if sink.push(&message)? {
+                    request.progress.on_message(message.size(), Instant::now());
+                }
+                if request.progress.has_all_bytes() {
+                    // Nothing more arrives for it, and the server sends no status.
+                    return Ok(RoundEnd::Dry { too_large: true });
+                }
+                continue;
+            };
+            if !request.progress.is_own(number) {
+                continue;
+            }
+            *heard = true;
+            match status {
+                Status::Heartbeat => {}
+                Status::Over { too_large, .. } => return Ok(RoundEnd::Dry { too_large }),
+                Status::Gone(why) => return Ok(RoundEnd::Gone(why)),
+                Status::Limited(limit, _) => return Ok(RoundEnd::Limited(limit)),
+                Status::Refused(err) => return Err(err),
+            }
+        }
+        Ok(RoundEnd::Full)
+    }
+}
+
+impl<S: Sink> FetchCall<'_, S> {
+    /// Takes a message out of the first of `late`; false where there was no time for it.
+    pub(super) async fn take_kept(&mut self, kept: Undelivered, deadline: Instant) -> Result<bool> {
+        let message = match kept {
+            Undelivered::Fresh(message) => {
+                self.sub.conn.traffic.received(Verb::Fetch, message.payload().len());
+                self.sub.conn.hub.look_at_headers(&message, None);
+                message
+            }
+            Undelivered::Known(message) => message,
+            Undelivered::Elsewhere(seq, reply) => {
+                let found = match timeout_at(deadline + GRACE, self.stored(seq, &reply)).await {
+                    Ok(Err(err)) if !err.is_transient() => return Err(err),
+                    Ok(Ok(found)) => found,
+                    _ => {
+                        self.late
+                            .front_mut()
+                            .into_iter()
+                            .for_each(|late| late.put_back(Undelivered::Elsewhere(seq, reply.clone())));
+                        return Ok(false);
+                    }
+                };
+                let Some(found) = found else { return Ok(true) };
+                found
+            }
+        };
+        let Some(sink) = &mut self.fetched.sink else { return Ok(false) };
+        sink.push(&message)?;
+        Ok(true)
+    }
+
+    /// What the stream has of a message whose other columns are gone.
+    async fn stored(&self, seq: u64, reply: &str) -> Result<Option<Message>> {
+        let sub = self.sub;
+        let headers_only = sub.returns.ways().await.is_some_and(|ways| ways.headers_only);
+        let found = Api::new(&sub.conn, &sub.prefix).next_stored(&sub.stream, seq, &[]).await?;
+        let Some(stored) = found.filter(|stored| stored.seq == seq) else {
+            let (stream, asked, available) = (sub.stream.clone(), (seq, seq + 1), seq + 1);
+            sub.conn.hub.tell(JetError::DataLoss(Box::new(Loss { stream, asked, available })));
+            return Ok(None);
+        };
+        let payload = if headers_only { &[] } else { &stored.payload[..] };
+        Ok(Some(Message::new(&stored.subject, reply, &stored.headers, payload)))
+    }
+}
