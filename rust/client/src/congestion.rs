@@ -1,16 +1,23 @@
-//! How many bytes a publish loop has unanswered where the caller leaves that to it (`max_inflight=None`), and how many a
-//! read asks for ahead (`receive::prefetch`): as many as the way to the server carries, and few enough that whatever else
-//! goes over the connection does not wait long behind them.
+//! Congestion control for publish windows (`max_inflight=None`) and for the prefetch of reads (`receive::prefetch`).
 //!
-//! The window is `rate * (2 * round trip + 5 ms)`, and at least what gets through in 12 ms. The rate is that of the best
-//! of the last rounds; a round is one message, the last that fitted into the window, from its publish to its ack: what
-//! was in flight with it, by the time it took. On a way that could carry more nothing queues, so the time stays and the
-//! next window is twice as large, or three times. On a full one the time grows and the rate stays, and so does the
-//! window: what queues is worth one round trip and 5 ms. These, and the 12 ms, are for the server and the machine, which
-//! take and answer in bursts, and run other things; with small messages a part of it may be better (`in_flight_probe`).
+//! It follows BBR (draft-ietf-ccwg-bbr): a model of min RTT and delivery rate bounds the bytes in flight. The link
+//! stays full, and other traffic of the connection does not queue long behind a bulk transfer. There is no pacing: TCP
+//! paces the bytes.
 //!
-//! The round trip is that of a message that waits for no other. Such are those that find nothing in flight; in one of
-//! fifty rounds the window shrinks to half of what is on a way without a queue, so that there are some.
+//! The window is `rate * (2 * min RTT + 5 ms)`, and at least `rate * 12 ms`. Two bandwidth-delay products are the
+//! draft's default cwnd gain. The 5 ms and the 12 ms allow for aggregation (the draft's `extra_acked`): server and
+//! machine process and acknowledge in bursts.
+//!
+//! A round is one message, the last that fitted into the window, from its publish to its ack. Its delivery rate is the
+//! bytes in flight divided by its duration. The rate of the model is the maximum over the last rounds (the draft's
+//! max-bandwidth filter).
+//!
+//! In startup nothing queues, so the rounds keep their duration and the window doubles or triples per round. On a full
+//! link the rounds get longer, the rate stays, and so does the window. At most one min RTT and 5 ms of data queue.
+//! `in_flight_probe` may lower the bound for small messages.
+//!
+//! Only a message that does not queue measures the min RTT: one that finds nothing in flight, or one in a drain. One
+//! round in fifty is a drain (the draft's ProbeRTT): the window shrinks to half a bandwidth-delay product.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -22,66 +29,67 @@ use tokio::time::Instant;
 
 use crate::path_estimate::{Estimate, PathEstimate};
 
-/// Rounds of which the best counts, and how many times what a round should take they count for.
+/// Max-bandwidth filter: number of rounds, and their maximum age in expected round durations.
 const ROUNDS: usize = 8;
 const MEMORY: u32 = 10;
-/// Rounds to the first drain, and between any two.
+/// Rounds before the first drain, and between two drains.
 const FIRST_DRAIN: u32 = 10;
 const DRAIN: u32 = 50;
-/// How often a message that finds nothing in flight is timed.
+/// Minimum time between two min RTT samples from messages that find nothing in flight.
 const LOOK: Duration = Duration::from_millis(100);
-/// What may queue beside one round trip's worth; and what may at least be in flight.
+/// Allowance for acks in bursts: data that may queue on top of the bandwidth-delay product, and the minimum in flight.
+/// The test `late_scheduler_does_not_close_the_window` covers the second.
 pub const BURST: Duration = Duration::from_millis(5);
 const MIN_IN_FLIGHT_TIME: Duration = Duration::from_millis(12);
-/// The window before anything is known, and the smallest that is not there to drain the way.
+/// Initial window in bytes, and the smallest window outside drains.
 const FIRST: usize = 64 << 10;
 const LEAST: usize = 32 << 10;
-/// A time that is shorter than the clock can be trusted with.
+/// Shortest duration that the clock measures reliably.
 pub const SHORTEST: Duration = Duration::from_micros(50);
-/// Messages that may be unanswered, however small: what is kept of each is bounded too.
+/// Maximum number of unacknowledged messages of any size: memory is kept for each.
 pub const MOST_MESSAGES: usize = 1 << 18;
 
-/// A message on its way, or one that was asked for.
+/// A message whose ack is timed, or a requested message whose delivery is timed.
 struct Timed {
     place: u64,
     sent: Instant,
-    /// Bytes in flight, itself included; and of one message.
+    /// Bytes in flight including the message, and the size of one message.
     bytes: usize,
     message: usize,
 }
 
 pub struct Congestion {
-    /// Most bytes, whatever the way carries.
+    /// Upper bound of the window in bytes.
     most: usize,
-    /// Before anything is known.
+    /// Window in bytes before the first round.
     first: usize,
     hiccup: Duration,
     window: usize,
     most_messages: usize,
-    /// The window, for those who bound what waits for this loop; and beyond it bytes whose stream does not answer.
+    /// The window plus the bytes whose stream does not acknowledge. Others bound the queue of this loop by it.
     published_window: Arc<AtomicUsize>,
     overtaken: usize,
-    /// The last message of this round.
+    /// Last message of this round.
     last: Option<(u64, Instant)>,
     round: Option<Timed>,
-    /// One that found nothing in flight, and when the last such was timed.
+    /// Message that found nothing in flight, and the time of the last such sample.
     alone: Option<Timed>,
     looked: Option<Instant>,
-    /// Of each round, and when it ended.
+    /// Delivery rate of each round, and the time at which the round ended.
     rates: [Option<(f64, Instant)>; ROUNDS],
     rounds: usize,
     until_drain: u32,
-    /// The drain that was joined last, and whether this round is one.
+    /// Number of the last drain this loop joined, and whether the current round is a drain.
     drains: u64,
     draining: bool,
-    /// Where it matters how many messages there are.
+    /// Present if the number of messages affects the server's cost.
     in_flight_probe: Option<InFlightProbe>,
-    /// It takes part in drains.
+    /// Takes part in drains.
     drains_too: bool,
 }
 
 impl Congestion {
-    /// For messages that are published.
+    /// Creates the congestion control of a publish loop.
     pub fn new(path: &PathEstimate, breaks: u64, most: usize, published_window: Arc<AtomicUsize>) -> Self {
         let known = path.known(breaks);
         let in_flight_probe = InFlightProbe::new(known.in_flight_probe);
@@ -90,7 +98,8 @@ impl Congestion {
         Congestion { in_flight_probe: Some(in_flight_probe), most_messages, ..congestion }
     }
 
-    /// Begins with `first` bytes, and has in flight what gets through in `hiccup` at least.
+    /// Creates a congestion control with an initial window of `first` bytes and at least `hiccup` worth of data in
+    /// flight.
     pub fn beginning(
         first: usize,
         hiccup: Duration,
@@ -128,7 +137,8 @@ impl Congestion {
         congestion
     }
 
-    /// For messages of which only some are answered: with few in flight none is, so the way is never drained.
+    /// Creates a congestion control for messages of which only some are acknowledged. It never drains: with few in
+    /// flight the server acknowledges none of them.
     pub fn steady(path: &PathEstimate, breaks: u64, most: usize) -> Self {
         Congestion {
             drains_too: false,
@@ -136,22 +146,22 @@ impl Congestion {
         }
     }
 
-    /// Bytes that may be unanswered.
+    /// Maximum number of unacknowledged bytes.
     pub fn window(&self) -> usize {
         self.window
     }
 
-    /// Messages that may be unanswered, however small.
+    /// Maximum number of unacknowledged messages.
     pub fn most_messages(&self) -> usize {
         self.most_messages
     }
 
-    /// A message goes out, with so many bytes in flight before it. Its place is higher than that of all before it.
+    /// Records a sent message, with `before` bytes in flight ahead of it. `place` is higher than all earlier ones.
     pub fn sent(&mut self, place: u64, before: usize, now: Instant) {
         self.asked(place..=place, before, now);
     }
 
-    /// The messages of these places are asked for.
+    /// Records a request for the messages at `places`.
     pub fn asked(&mut self, places: RangeInclusive<u64>, before: usize, now: Instant) {
         self.last = Some((*places.end(), now));
         if before == 0 && self.alone.is_none() && self.looked.is_none_or(|at| now.duration_since(at) >= LOOK) {
@@ -159,31 +169,34 @@ impl Congestion {
         }
     }
 
-    /// Whether `answered` does something for this place.
+    /// Whether `answered` has an effect for this place.
     pub fn is_timed(&self, place: u64) -> bool {
         self.alone.as_ref().is_some_and(|alone| alone.place == place)
             || self.round.as_ref().is_some_and(|round| round.place <= place)
     }
 
-    /// True where nothing is to be in flight for a moment.
+    /// Whether this round is a drain, so almost nothing may be in flight.
     pub fn is_draining(&self) -> bool {
         self.draining
     }
 
-    /// What is timed now takes as long as somebody else wants.
+    /// Discards the samples under way, because something other than the link determines their duration.
     pub fn forget(&mut self) {
         (self.last, self.round, self.alone) = (None, None, None);
     }
 
-    /// The next message has to wait for the acks of those that are in flight: so many bytes, of messages of this size.
+    /// Records that the window is full: the next message waits for acks. `bytes` are in flight, in messages of
+    /// `message` bytes.
     pub fn is_full(&mut self, bytes: usize, message: usize) {
         if self.round.is_none() {
             self.round = self.last.map(|(place, sent)| Timed { place, sent, bytes, message });
         }
     }
 
-    /// So many bytes a second came of what was asked for at once. Nothing tells more about the way, and nothing tells it
-    /// earlier; but they may have lain in a buffer, so it is believed up to `most`.
+    /// Opens the window for a rate in bytes per second that one request's messages arrived at.
+    ///
+    /// This is the earliest sample of the link's rate. The messages may have been in a buffer, so the window opens to
+    /// `most` bytes at most. It never shrinks.
     pub fn carries(&mut self, rate: f64, most: usize, path: &PathEstimate, breaks: u64) {
         let window = (rate * self.worth(path.known(breaks).round_trip, 2)).min(most as f64);
         if window > self.window as f64 {
@@ -191,7 +204,7 @@ impl Congestion {
         }
     }
 
-    /// The link broke: nothing timed is on its way, and the way may be another one.
+    /// Restarts the model after a disconnect: samples under way are lost, and the next link may take another path.
     pub fn restart(&mut self) {
         self.forget();
         self.looked = None;
@@ -200,7 +213,7 @@ impl Congestion {
         self.resize(self.first as f64);
     }
 
-    /// A message was answered.
+    /// Records an ack: takes a min RTT sample, and ends the round if it is due.
     pub fn answered(&mut self, place: u64, now: Instant, path: &PathEstimate, breaks: u64) {
         if self.alone.take_if(|alone| alone.place == place).is_some_and(|alone| {
             path.measured(breaks, took(&alone, now));
@@ -214,7 +227,7 @@ impl Congestion {
     }
 
     fn end(&mut self, round: &Timed, now: Instant, path: &PathEstimate, breaks: u64) {
-        // The next round's message goes out after this: into a window that may be another one.
+        // The message that starts the next round is sent into a window of another size.
         self.last = None;
         let took = took(round, now);
         let rate = round.bytes as f64 / took.as_secs_f64();
@@ -236,7 +249,7 @@ impl Congestion {
         if self.draining {
             return self.resize(self.rate() * known.round_trip.as_secs_f64() / 2.0);
         }
-        // Nothing queued, although nothing was held back for that: it may carry much more.
+        // Startup: nothing queued without a drain before it, so the link may carry much more.
         let times = if !drained && took < known.round_trip * 5 / 4 + BURST / 5 { 3 } else { 2 };
         let window = self.rate() * self.worth(known.round_trip, times);
         if let Some(in_flight_probe) = &self.in_flight_probe {
@@ -246,7 +259,7 @@ impl Congestion {
         self.resize(window.min(bytes).max(LEAST as f64));
     }
 
-    /// Begins a drain, or joins one.
+    /// Starts a drain, or joins one that another publisher started.
     fn drain(&mut self, path: &PathEstimate, breaks: u64) -> Estimate {
         self.until_drain = self.until_drain.saturating_sub(1);
         let mut known = path.known(breaks);
@@ -269,7 +282,7 @@ impl Congestion {
         self.rounds += 1;
     }
 
-    /// Seconds that a round should take.
+    /// Expected duration of a round in seconds.
     fn worth(&self, round_trip: Duration, times: u32) -> f64 {
         (round_trip * times + BURST).max(self.hiccup).as_secs_f64()
     }
@@ -283,7 +296,7 @@ impl Congestion {
         self.tell();
     }
 
-    /// So many bytes are unanswered because their stream does not answer: they are not counted as being on the way.
+    /// Sets the bytes that are unacknowledged because their stream does not answer. They do not count as in flight.
     pub fn set_overtaken(&mut self, bytes: usize) {
         self.overtaken = bytes.min(self.most / 2);
         self.tell();
@@ -293,7 +306,7 @@ impl Congestion {
         self.published_window.store(self.window + self.overtaken, Ordering::Relaxed);
     }
 
-    /// How much later than another message one may be answered that takes the same way: what queues beside round trips.
+    /// Maximum delay of an ack behind the ack of a later message on the same path: the queue's share beside the RTT.
     pub fn overdue(&self, path: &PathEstimate, breaks: u64) -> Duration {
         2 * path.known(breaks).round_trip + BURST
     }

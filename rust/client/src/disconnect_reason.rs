@@ -1,4 +1,4 @@
-//! What went wrong with a connection, out of what it met and what the server says about it.
+//! Errors of connections, from I/O errors and the server's -ERR texts.
 
 use std::io;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use base::error::JetError;
 use wire::ack_subject::AckSubject;
 use wire::message::Message;
 
-/// What came up during one attempt to connect.
+/// Details of one attempt to connect, collected until it fails.
 #[derive(Clone, Debug, Default)]
 pub struct AttemptDetails {
     pub timeout: Duration,
-    /// What the server's certificate lacks.
+    /// Defect of the server's certificate.
     pub certificate: Option<String>,
-    /// The server wanted a certificate of ours, and we have none.
+    /// The server asked for a client certificate, and the caller passed none.
     pub asked_for_certificate: bool,
-    /// The server's INFO said so; None before it came.
+    /// `tls_required` of the server's INFO; `None` before the INFO.
     pub tls_required: Option<bool>,
-    /// The credentials could not be made.
+    /// Error from reading or signing the credentials.
     pub credentials: Option<JetError>,
     pub server_error: Option<String>,
 }
@@ -26,18 +26,18 @@ pub struct AttemptDetails {
 const NO_CERTIFICATE: &str = "the server asks for a client certificate: pass tls=jetarrow.TLS(cert=..., key=...); \
                               one that is in an ssl.SSLContext cannot be read out of it";
 
-/// Why a link broke.
+/// Reason of a disconnect.
 #[derive(Debug)]
 pub enum DisconnectReason {
     Eof,
     Io(io::Error),
-    /// It sent what is not the protocol.
+    /// The server sent data that is not the NATS protocol.
     Unreadable,
-    /// A message or a line of more than so many bytes.
+    /// A message or line exceeded this number of bytes.
     TooLarge(usize),
 }
 
-/// Why an attempt failed.
+/// Builds the error of a failed attempt.
 pub fn of_attempt(server: &str, failure: &AttemptFailure, attempt: &AttemptDetails) -> JetError {
     if let Some(error) = &attempt.credentials {
         return error.clone();
@@ -60,7 +60,7 @@ pub fn of_attempt(server: &str, failure: &AttemptFailure, attempt: &AttemptDetai
     let tls = cause.contains("fatal alert") || cause.contains("corrupt message") || cause.contains("handshake");
     match attempt.tls_required {
         _ if attempt.asked_for_certificate => secure(format!("{NO_CERTIFICATE} ({cause})")),
-        // TLS was begun although the server has none: the caller asked for it.
+        // TLS began although the server has none, because the caller required it.
         Some(false) if tls => JetError::SecureWanted { server: server.to_owned(), first: false },
         None if cause.contains("corrupt message") => JetError::SecureWanted { server: server.to_owned(), first: true },
         _ if tls => secure(cause.to_owned()),
@@ -71,7 +71,7 @@ pub fn of_attempt(server: &str, failure: &AttemptFailure, attempt: &AttemptDetai
     }
 }
 
-/// What a connect that failed raises, out of why each server failed.
+/// Builds the error that `connect` raises, from the failure of each server.
 pub fn verdict(servers: &str, failures: Vec<(String, JetError)>) -> JetError {
     let decisive = |error: &&JetError| {
         matches!(error, JetError::Authorization { .. } | JetError::Credentials { .. } | JetError::Callback { .. })
@@ -97,7 +97,7 @@ pub fn verdict(servers: &str, failures: Vec<(String, JetError)>) -> JetError {
     }
 }
 
-/// Without the server's name, which is said anyway.
+/// Text without the server's name, which the caller adds.
 fn cause(error: &JetError) -> String {
     match error {
         JetError::Io { cause, .. } => cause.clone(),
@@ -109,13 +109,13 @@ fn cause(error: &JetError) -> String {
 /// nats-server's `ErrTooManySubs` (errors.go), in lower case. It does not name the subscription.
 const TOO_MANY_SUBSCRIPTIONS: &str = "maximum subscriptions exceeded";
 
-/// The server's -ERR, as an error; `subscribed` is the subscription that it may be about.
+/// Builds the error of a server's -ERR. `subscribed` is the subscription it may concern.
 pub fn of_server(server: &str, text: &str, subscribed: Option<&str>) -> JetError {
     let lower = text.to_ascii_lowercase();
     if let Some(rest) = lower.strip_prefix("permissions violation for ") {
         let subject = text.split('"').nth(1).unwrap_or_default().to_owned();
         let publish = rest.starts_with("publish");
-        // nats-py has it in lower case, and programs look for that; a subject stays as it is.
+        // nats-py has this text in lower case, and programs search for it. The subject keeps its case.
         let text = match text.split_once('"') {
             Some((words, quoted)) => format!("{}\"{quoted}", words.to_ascii_lowercase()),
             None => lower,
@@ -144,8 +144,8 @@ pub fn of_server(server: &str, text: &str, subscribed: Option<&str>) -> JetError
     JetError::Server { text: lower }
 }
 
-/// Where the headers of a message are malformed: that they are. `meta` is of one that does not say itself where it is
-/// stored.
+/// Builds the error of a message with malformed headers; `None` if they are valid. `meta` gives the stored position of
+/// a message that does not carry it.
 pub fn malformed(message: &Message, meta: Option<&AckSubject<'_>>) -> Option<JetError> {
     if !message.is_malformed() {
         return None;
@@ -155,7 +155,7 @@ pub fn malformed(message: &Message, meta: Option<&AckSubject<'_>>) -> Option<Jet
     Some(JetError::Malformed { subject: message.subject().into_owned(), stored })
 }
 
-/// Why a connection broke.
+/// Builds the error of a disconnect.
 pub fn of_break(server: &str, why: &DisconnectReason) -> JetError {
     match why {
         DisconnectReason::Io(error) if error.raw_os_error().is_some() => {
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_tell_their_cause() {
+    fn failed_attempt_names_its_cause() {
         let none = AttemptDetails::default();
         let broken = |words: &str| AttemptFailure::Broken(words.into());
         let refused = of_attempt("h:1", &broken("Connection refused (os error 111)"), &none);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_words_become_errors() {
+    fn server_errors_map_to_error_variants() {
         assert_eq!(
             of_server("s", "Permissions Violation for Publish to \"Foo.Bar\"", None),
             JetError::Permission {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn breaks_tell_their_cause() {
+    fn disconnect_names_its_cause() {
         let reset = of_break("s", &DisconnectReason::Io(io::Error::from_raw_os_error(104)));
         assert!(matches!(reset, JetError::Io { errno: Some(104), .. }), "{reset:?}");
         assert!(matches!(of_break("s", &DisconnectReason::Eof), JetError::Eof { .. }));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn one_refusal_decides() {
+    fn authorization_error_of_one_server_decides() {
         let io = |text: &str| of_attempt("h", &AttemptFailure::Broken(text.into()), &AttemptDetails::default());
         let failures = vec![("a".into(), io("x")), ("b".into(), of_server("b", "Authorization Violation", None))];
         assert!(matches!(verdict("a, b", failures), JetError::Authorization { .. }));

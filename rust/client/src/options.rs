@@ -1,4 +1,4 @@
-//! What `connect` takes, and what the connection's task needs of it.
+//! Options of `connect`, and the settings of the connection's task that follow from them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,34 +13,34 @@ use crate::tls::{self, Tls};
 use crate::transport::{self, Greeting};
 use base::error::{JetError, Result};
 
-/// A connection is given up when a third ping is due and two are unanswered.
+/// Ping intervals until a connection is stale: two PINGs are unanswered when a third is due.
 const INTERVALS_UNTIL_STALE: u32 = 3;
 
 pub struct Options {
     pub servers: Vec<String>,
     pub name: Option<String>,
-    /// Of the request that opens a WebSocket.
+    /// Headers of the request that opens a WebSocket.
     pub websocket_headers: Vec<(String, String)>,
-    /// For one attempt at one server.
+    /// Timeout of one attempt at one server.
     pub connect_timeout: Duration,
     pub ping_interval: Duration,
     pub max_outstanding_pings: u32,
     pub inbox_prefix: Option<String>,
     pub no_echo: bool,
-    /// Subjects are the caller's word.
+    /// Subjects are sent unchecked.
     pub skip_subject_validation: bool,
     pub allow_reconnect: bool,
-    /// Failed attempts at one server until it is given up; None is never.
+    /// Failed attempts after which a server is removed; `None`: never.
     pub max_reconnects: Option<u32>,
-    /// Between two attempts at a server.
+    /// Wait between two attempts at one server.
     pub reconnect_wait: Duration,
     pub randomize: bool,
-    /// Go on where no server could be reached at first.
+    /// Continues after a first round in which no server could be reached.
     pub retry_first: bool,
-    /// Most bytes of messages that are queued while the link is down.
+    /// Maximum bytes of messages queued while the link is down.
     pub pending_size: usize,
     pub credentials: Credentials,
-    /// None: as the servers want it, with the system's CAs.
+    /// `None`: TLS as the servers require it, with the system's CAs.
     pub tls: Option<Tls>,
     pub choose: Option<Choose>,
     pub notices: Option<EventQueue>,
@@ -51,7 +51,8 @@ impl Options {
         Rules { randomize: self.randomize, max_failures: self.max_reconnects, wait: self.reconnect_wait }
     }
 
-    /// Silence of `ping_interval` times `max_outstanding_pings` ends the connection: pings go out a little more often.
+    /// Ping period at which a silence of `ping_interval * max_outstanding_pings` ends the connection. It is a little
+    /// shorter than `ping_interval`.
     fn ping_period(&self) -> Duration {
         let silence = self.ping_interval.saturating_mul(self.max_outstanding_pings.max(1));
         (silence / INTERVALS_UNTIL_STALE).max(Duration::from_millis(1))
@@ -74,10 +75,10 @@ impl Options {
 
 fn headers(given: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>> {
     let parsed = |(name, value): &(String, String)| {
-        // Without the value, which may be a secret.
+        // Errors omit the value, which may be a secret.
         let bad = |what| JetError::Value(format!("ws_connection_headers: {what} of {name:?} cannot be sent"));
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("the name"))?;
-        // A builder of one header says whether it is one that the opening of a WebSocket has itself.
+        // A builder with one header reports whether the WebSocket handshake sets that header itself.
         let value = HeaderValue::from_str(value).map_err(|_| bad("the value"))?;
         match ClientBuilder::new().add_header(header.clone(), value.clone()) {
             Ok(_) => Ok((header, value)),

@@ -1,5 +1,6 @@
-//! What the publishers of one connection have learnt of its way to the server: how long a round trip takes when nothing
-//! queues on it, and how much gets through. All of them share it, so that one begins with what another has found out.
+//! Path estimate (min RTT, delivery rate), shared by all publishers of a connection.
+//!
+//! A new publish loop starts from the estimate of the loops before it.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,51 +12,54 @@ use base::lock::{Guard, lock};
 
 #[derive(Clone, Copy, Default)]
 pub struct Estimate {
-    /// How often the link had broken: behind another one may be another server.
+    /// Number of disconnects at the time of the estimate. Behind the next link may be another server.
     pub breaks: u64,
-    /// A round trip of a message that waits for no other, from its publish to its ack; zero: not known.
+    /// Min RTT: publish to ack of a message that does not queue. Zero: not measured yet.
     pub round_trip: Duration,
-    /// Bytes a second that were answered; zero: not known.
+    /// Delivery rate in acknowledged bytes per second. Zero: not measured yet.
     pub rate: f64,
-    /// Rises when all publishers are to drain the way, so that a round trip can be measured again.
+    /// Number of drains so far. An increase asks all publishers to drain, so that the min RTT can be measured
+    /// (ProbeRTT).
     pub drains: u64,
     pub in_flight_probe: ProbeResult,
-    /// The drain that the last measurement is of.
+    /// Number of the drain of the last measurement.
     measured: u64,
 }
 
 #[derive(Default)]
 pub struct PathEstimate {
     known: Mutex<Estimate>,
-    /// Until then no reply subject is used again: on this way messages are answered twice.
+    /// Time until which no reply subject is reused, because messages on this path are answered twice.
     reuse_suspended: Mutex<Option<Instant>>,
 }
 
 impl PathEstimate {
-    /// What is known of this link.
+    /// Returns the estimate of the current link.
     pub fn known(&self, breaks: u64) -> Estimate {
         *self.of(breaks)
     }
 
-    /// So much gets through.
+    /// Records a delivery rate in bytes per second.
     pub fn record_rate(&self, breaks: u64, rate: f64) {
         self.of(breaks).rate = rate;
     }
 
-    /// So many messages in flight are best.
+    /// Records the result of an in-flight probe.
     pub fn record_window(&self, breaks: u64, in_flight_probe: ProbeResult) {
         self.of(breaks).in_flight_probe = in_flight_probe;
     }
 
-    /// Has all publishers drain the way.
+    /// Asks all publishers to drain.
     pub fn drain(&self, breaks: u64) -> Estimate {
         let mut known = self.of(breaks);
         known.drains += 1;
         *known
     }
 
-    /// The round trip of a message that was sent when the way was drained. Of several in one drain the shortest counts;
-    /// a single one on a busy machine may be far off, so it only moves what is known half the way.
+    /// Records the RTT of a message sent during a drain.
+    ///
+    /// Of several samples in one drain the shortest counts. The first sample of a drain moves the estimate only
+    /// halfway, because one sample on a busy machine may be far off.
     pub fn measured(&self, breaks: u64, round_trip: Duration) {
         let mut known = self.of(breaks);
         if known.round_trip.is_zero() {
@@ -68,7 +72,7 @@ impl PathEstimate {
         known.measured = known.drains;
     }
 
-    /// Keeps all publishers from using reply subjects again until then.
+    /// Keeps all publishers from reusing reply subjects until then.
     pub fn suspend_reuse(&self, until: Instant) {
         *lock(&self.reuse_suspended) = Some(until);
     }
@@ -91,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_link_is_learnt_anew() {
+    fn estimate_starts_anew_with_each_link() {
         let path = PathEstimate::default();
         path.measured(0, Duration::from_millis(10));
         path.record_rate(0, 1e6);
@@ -100,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_drain_the_shortest_counts() {
+    fn shortest_sample_of_a_drain_counts() {
         let path = PathEstimate::default();
         path.measured(0, Duration::from_millis(10));
         path.drain(0);

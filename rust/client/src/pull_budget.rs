@@ -1,25 +1,27 @@
-//! How much pull requests may bring just now, of all calls of a connection together: a server cuts a client that it cannot
-//! write 64 MiB to, and with it goes what is on its way. A process that stands still for a second is enough for that.
+//! Budget of bytes that all pull requests of a connection may have outstanding.
+//!
+//! A server disconnects a client if it cannot write 64 MiB to it, and the data in transit is lost. A client process
+//! that pauses for one second is enough for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of all. Each takes half of what is left, so that others have some too.
+/// Total in bytes. Each request reserves at most half of the rest, so that others find some too.
 const MAX_TOTAL_BYTES: usize = 28 << 20;
-/// However many they are.
+/// Minimum of one request in bytes, for any number of requests.
 const MIN_REQUEST_BYTES: usize = 128 << 10;
 
 #[derive(Default)]
 pub struct PullBudget(AtomicUsize);
 
-/// One request's part, until it is over.
+/// Reservation of one pull request; dropping it returns the bytes.
 pub struct Reservation {
     pub bytes: usize,
     of: Arc<PullBudget>,
 }
 
 impl PullBudget {
-    /// At most so many bytes.
+    /// Reserves at most `wanted` bytes.
     pub fn share(self: &Arc<Self>, wanted: usize) -> Reservation {
         let left = MAX_TOTAL_BYTES.saturating_sub(self.0.load(Ordering::Relaxed));
         let bytes = wanted.min((left / 2).max(MIN_REQUEST_BYTES));
@@ -39,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_together_they_stay_below_what_a_server_takes() {
+    fn all_reservations_stay_below_the_limit_of_a_server() {
         let pull_budget = Arc::new(PullBudget::default());
         let shares: Vec<_> = (0..100).map(|_| pull_budget.share(16 << 20)).collect();
         assert_eq!(shares.iter().take(3).map(|share| share.bytes >> 20).collect::<Vec<_>>(), [14, 7, 3]);

@@ -1,4 +1,4 @@
-//! Which server comes next, and when no more attempts are made.
+//! Choice of the next server, and the end of reconnect attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use base::error::JetError;
 use wire::nats::{ServerAddr, ServerInfo};
 
 impl ConnectionState {
-    /// Before every attempt: first takes note of what became of the link, or of the attempt before, then says which
-    /// server is next, once it is time. None ends all attempts.
+    /// Records the result of the link or attempt before, then waits and returns the next server. Called before every
+    /// attempt; `None` ends all attempts.
     pub async fn next_server(
         self: &Arc<Self>,
         failure: Option<AttemptFailure>,
@@ -36,7 +36,7 @@ impl ConnectionState {
         Some(addr)
     }
 
-    /// The next server; an error, with its cause where there is one, ends all attempts.
+    /// Chooses the next server. An error, with its cause if known, ends all attempts.
     async fn choose(&self, info: ServerInfo) -> Result<(ServerAddr, Duration), Option<JetError>> {
         if self.is_closing() {
             return Err(None);
@@ -69,8 +69,8 @@ impl ConnectionState {
                 let chosen = index.and_then(|index| candidates.get(index)).unwrap_or(&candidates[0]);
                 Ok((chosen.0.clone(), wait))
             }
-            // Python holds the handler's exception; the next in turn, so that a broken handler does not end the
-            // connection.
+            // Python holds the handler's exception. The next server in turn follows, so that a broken handler does not
+            // end the connection.
             Err(_) => self.pool().next_in_turn().ok_or_else(exhausted),
         }
     }

@@ -1,4 +1,5 @@
-//! Publishes and subscriptions that the server refuses: they get no answer, only an error that names the subject.
+//! Permission errors of publishes and subscriptions. The server sends no reply to these, only an error with the
+//! subject.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -8,8 +9,8 @@ use tokio::sync::Notify;
 use base::error::JetError;
 use base::lock::lock;
 
-/// Enough for all errors of one read. Further ones are dropped: the error callback has them all, and a call that waits for
-/// one runs into its timeout.
+/// Maximum number of queued errors, enough for one read of the socket. Further ones are discarded. The error callback
+/// gets all of them, and a call that waits for a discarded one times out.
 const MAX_QUEUED: usize = 4_096;
 
 #[derive(Default)]
@@ -18,14 +19,14 @@ struct RefusalQueue {
     added: Notify,
 }
 
-/// Where a connection's refusals are distributed. It holds no receiver alive.
+/// Distributor of a connection's permission errors. It keeps no receiver alive.
 #[derive(Default)]
 pub struct RefusalSender(Mutex<Vec<Weak<RefusalQueue>>>);
 
-/// What was refused since it was asked last. `Link::refusals` rises when there is something to take.
+/// Receiver of permission errors since the last query. `Link::refusals` increases with each error.
 pub struct Refusals(Arc<RefusalQueue>);
 
-/// Refusals by subject.
+/// Permission errors by subject.
 #[derive(Default)]
 pub struct Refusal {
     publishes: HashMap<String, JetError>,
@@ -44,7 +45,7 @@ impl RefusalSender {
         Refusals(queue)
     }
 
-    /// Gives the error to every receiver; false if there is none.
+    /// Sends the error to every receiver; false if there is none.
     pub fn send(&self, error: &JetError) -> bool {
         let queues: Vec<_> = lock(&self.0).iter().filter_map(Weak::upgrade).collect();
         for queue in &queues {
@@ -66,7 +67,7 @@ impl Refusals {
         refused
     }
 
-    /// Waits until something was refused.
+    /// Waits for a permission error.
     pub async fn wait(&mut self) -> Refusal {
         loop {
             self.0.added.notified().await;
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn each_receiver_has_what_came_after_it() {
+    fn receiver_gets_only_errors_after_its_start() {
         let sender = RefusalSender::default();
         assert!(!sender.send(&refusal("a")));
         let mut first = sender.subscribe();
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn receivers_that_are_gone_are_forgotten() {
+    fn dropped_receivers_are_removed() {
         let sender = RefusalSender::default();
         (0..10_000).for_each(|_| drop(sender.subscribe()));
         assert!(lock(&sender.0).capacity() < 16);

@@ -1,4 +1,4 @@
-//! Waiting for a server that may be slow, or may never do what is waited for.
+//! Stall detection: waits for a server that may be slow, or may never finish.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tokio::time::Instant;
 use crate::outbox::CancelHandle;
 use crate::transport::Client;
 
-/// How often it is looked whether something moves.
+/// Interval between two checks for progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Stalls that what the server sends may last while nothing of ours moves: a PONG comes after all that is on its way to us,
-/// and a server that never stops talking need not send one.
+/// Number of stall intervals during which received data alone counts as progress. A PONG follows all data that is in
+/// transit to the client, and a server that keeps sending need not send one.
 const MAX_STALLS_WHILE_RECEIVING: u32 = 5;
 
-/// Does the work, but gives it up when nothing was sent or received for a while.
+/// Runs `work` until it is done, or until nothing was sent or received for a while.
 pub async fn run_until_stalled(client: &Client, outbox: CancelHandle, work: impl Future<Output = ()>) {
     let statistics = client.statistics();
     let mut work = std::pin::pin!(work);
@@ -28,7 +28,7 @@ pub async fn run_until_stalled(client: &Client, outbox: CancelHandle, work: impl
     }
 }
 
-/// What was seen last, and since when it is so.
+/// Last observed progress, and the time since which it is unchanged.
 #[derive(Default)]
 struct StallDetector {
     sent: Option<((u64, usize), Instant)>,
@@ -44,7 +44,7 @@ impl StallDetector {
     }
 }
 
-/// Since when it has this value.
+/// Returns the time since which the value is unchanged.
 fn since<T: PartialEq>(seen: &mut Option<(T, Instant)>, value: T, now: Instant) -> Instant {
     match seen {
         Some((known, since)) if *known == value => *since,
@@ -58,7 +58,7 @@ mod tests {
 
     const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// When it is given up, looked at every second.
+    /// Returns the second at which the detector reports a stall, with one check per second.
     fn given_up(sent: impl Fn(u32) -> u64, received: impl Fn(u32) -> u64) -> Option<u32> {
         let (mut movement, begun) = (StallDetector::default(), Instant::now());
         (0..100).find(|second| {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_takes_is_waited_for_and_one_that_only_talks_for_a_while() {
+    fn receiving_server_is_waited_for_and_one_that_only_sends_for_a_while() {
         assert_eq!(given_up(|_| 0, |_| 0), Some(2));
         assert_eq!(given_up(|second| u64::from(second.min(7)), |_| 0), Some(9));
         assert_eq!(given_up(|_| 0, |second| u64::from(second.min(4))), Some(6));

@@ -1,32 +1,33 @@
-//! How much went over a connection, by what it was for, and how long acks took.
+//! Traffic counters of a connection by verb, and a histogram of ack latency.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Bounds of what acks take: 1, 2, 4, ... microseconds, up to 134 s; whatever takes longer is beyond the last.
+/// Number of latency buckets. Their upper bounds are 1, 2, 4, ... µs up to 134 s; longer latencies have one more
+/// bucket.
 const LATENCIES: usize = 28;
 
-/// How many acks took up to so many seconds, and more than the bound before; how many took longer; seconds of all.
+/// Ack latency: pairs of upper bound in seconds and count, the count above the last bound, and the sum in seconds.
 pub type Latency = (Vec<(f64, u64)>, u64, f64);
 
-/// What messages are for, as its user knows it.
+/// Purpose of a message, in the user's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Core messages, answers to requests among them.
+    /// Core messages, including replies to requests.
     Publish,
-    /// Requests and their answers; those of JetStream's API too.
+    /// Requests and their replies, including those of the JetStream API.
     Request,
-    /// Messages for a stream that come one by one, and their acks.
+    /// Messages published to a stream one at a time, and their acks.
     Publisher,
-    /// Messages of one call, and their acks.
+    /// Messages of batch publish calls, and their acks.
     PublishBatch,
-    /// What subscriptions got, push consumers among them.
+    /// Messages received by subscriptions, including push consumers.
     Subscribe,
-    /// Requests of pull consumers, and what they brought.
+    /// Pull requests, and the messages they returned.
     Fetch,
-    /// What readers asked and got.
+    /// Requests of readers, and the messages they returned.
     Read,
-    /// Acknowledgements of what was consumed, and the server's word on them.
+    /// Acks of consumed messages, and the server's confirmations.
     Ack,
 }
 
@@ -56,14 +57,14 @@ impl Verb {
     }
 }
 
-/// What one verb has moved so far: messages, and bytes of their payloads.
+/// Messages and payload bytes of one verb so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByteCounts {
     pub in_msgs: u64,
     pub in_bytes: u64,
     pub out_msgs: u64,
     pub out_bytes: u64,
-    /// Published or asked once more.
+    /// Messages published or requested again.
     pub resent: u64,
 }
 
@@ -76,15 +77,15 @@ struct VerbCounts {
     resent: AtomicU64,
 }
 
-/// Messages and payload bytes so far. The client's own statistics count something else: bytes of the protocol.
+/// Counters of messages and payload bytes. The client's own statistics count bytes of the protocol instead.
 #[derive(Default)]
 pub struct Traffic {
-    /// By the number of the verb.
+    /// Indexed by verb.
     verbs: [VerbCounts; Verb::ALL.len()],
-    /// Of calls that publish many messages: what is unanswered now.
+    /// Unacknowledged messages and bytes of batch publish calls.
     flying: AtomicU64,
     flying_bytes: AtomicU64,
-    /// Acks by what they took, and the microseconds of all.
+    /// Acks by latency bucket, and the sum of latencies in µs.
     acks: [AtomicU64; LATENCIES + 1],
     ack_micros: AtomicU64,
     dropped: AtomicU64,
@@ -103,7 +104,7 @@ impl Traffic {
         add(&counts.out_bytes, bytes);
     }
 
-    /// What a verb has moved.
+    /// Returns the counters of a verb.
     pub fn moved(&self, verb: Verb) -> ByteCounts {
         let counts = &self.verbs[verb as usize];
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -116,21 +117,21 @@ impl Traffic {
         }
     }
 
-    /// Messages and bytes that calls have published and that are unanswered.
+    /// Returns the unacknowledged messages and bytes of batch publish calls.
     pub fn flying(&self) -> (u64, u64) {
         (self.flying.load(Ordering::Relaxed), self.flying_bytes.load(Ordering::Relaxed))
     }
 
-    /// A publish was acknowledged so long after it was sent first.
+    /// Records an ack, `after` its first publish.
     pub fn acked(&self, after: Duration) {
         let micros = after.as_micros() as u64;
-        // The first power of two that is not less.
+        // Exponent of the first power of two that is not smaller.
         let place = (u64::BITS - micros.saturating_sub(1).leading_zeros()) as usize;
         add(&self.acks[place.min(LATENCIES)], 1);
         add(&self.ack_micros, micros as usize);
     }
 
-    /// What acks took.
+    /// Returns the histogram of ack latency.
     pub fn ack_latency(&self) -> Latency {
         let counts = self.acks.iter().map(|count| count.load(Ordering::Relaxed));
         let bounded = counts.take(LATENCIES).enumerate().map(|(place, count)| ((1u64 << place) as f64 / 1e6, count));
@@ -138,22 +139,22 @@ impl Traffic {
         (bounded.collect(), beyond, self.ack_micros.load(Ordering::Relaxed) as f64 / 1e6)
     }
 
-    /// A message is published once more, after a break or because nobody was there to take it.
+    /// Counts a message published again after a disconnect or after 503 No Responders.
     pub fn resent(&self, verb: Verb) {
         add(&self.verbs[verb as usize].resent, 1);
     }
 
-    /// Messages that a subscription had no room for.
+    /// Counts messages discarded because a subscription's buffer was full.
     pub fn dropped(&self, messages: u64) {
         add(&self.dropped, messages as usize);
     }
 
-    /// Published once more, and dropped.
+    /// Returns the numbers of resent and of discarded messages.
     pub fn troubles(&self) -> (u64, u64) {
         (self.sum(|moved| moved.resent), self.dropped.load(Ordering::Relaxed))
     }
 
-    /// Bytes received and sent.
+    /// Returns the payload bytes received and sent.
     pub fn counts(&self) -> (u64, u64) {
         (self.sum(|moved| moved.in_bytes), self.sum(|moved| moved.out_bytes))
     }
@@ -163,7 +164,7 @@ impl Traffic {
     }
 }
 
-/// What one call has published and is unanswered, as the connection's numbers show it.
+/// Share of one publish call in the connection's unacknowledged messages and bytes; removed on drop.
 pub struct InFlightGuard<'a> {
     traffic: &'a Traffic,
     told: (usize, usize),
@@ -174,7 +175,7 @@ impl<'a> InFlightGuard<'a> {
         InFlightGuard { traffic, told: (0, 0) }
     }
 
-    /// Once a turn, not once a message.
+    /// Updates the share: once per poll, not per message.
     pub fn tell(&mut self, messages: usize, bytes: usize) {
         if self.told == (messages, bytes) {
             return;
@@ -194,7 +195,7 @@ impl Drop for InFlightGuard<'_> {
     }
 }
 
-/// The runtime's one thread is the only one that counts: nothing to lock the bus for, once for every message.
+/// Adds to a counter without a locked instruction. Only the runtime's single thread writes it.
 fn add(count: &AtomicU64, bytes: usize) {
     count.store(count.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
 }
@@ -204,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn acks_are_counted_by_what_they_took() {
+    fn acks_are_counted_by_latency() {
         let traffic = Traffic::default();
         for micros in [0, 1, 2, 3, 4, 1_000, 1_024, 1_025, 1 << 40] {
             traffic.acked(Duration::from_micros(micros));
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_moved_is_counted_by_verb() {
+    fn messages_are_counted_by_verb() {
         let traffic = Traffic::default();
         for (number, verb) in Verb::ALL.into_iter().enumerate() {
             assert_eq!(number, verb as usize);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_flies_is_of_all_calls_and_goes_with_them() {
+    fn messages_in_flight_are_summed_over_calls_and_removed_with_them() {
         let traffic = Traffic::default();
         let (mut one, mut other) = (InFlightGuard::new(&traffic), InFlightGuard::new(&traffic));
         one.tell(5, 500);

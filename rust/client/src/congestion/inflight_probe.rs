@@ -1,29 +1,31 @@
-//! Few messages in flight, or as many as the time for bursts allows: whichever gets more through.
+//! Probe for the number of small messages in flight: few, or as many as the time for bursts allows.
 //!
-//! A server caches the routes of 1,024 reply subjects, and answers in a fifth less of its time if all in flight are
-//! among them (`publish::ack_tracker`). Over loopback as few keep it busy; a millisecond further off, or where a machine or a
-//! cluster lets messages wait now and then, they may not. That cannot be seen from outside, so it is tried: for a few
-//! rounds, and ever more rarely.
+//! A server caches the routes of 1,024 reply subjects. If all messages in flight are among them, it needs a fifth less
+//! time per message (`publish::ack_tracker`; benches/history/diary.md). Over loopback few messages keep the server
+//! busy. A millisecond of RTT, or pauses of a machine or cluster, may leave it idle. The client cannot see that, so it
+//! tries both for a few rounds, and repeats the trial ever more rarely.
 
 use std::time::Duration;
 
 use super::MOST_MESSAGES;
 
-/// Few: below the pool of reply subjects that are used again (`publish::ack_tracker`).
+/// Few messages: fewer than the pool of reusable reply subjects (`publish::ack_tracker`). Windows of 400 to 900 reach
+/// the same rate (benches/history/diary.md).
 const FEW: usize = 900;
-/// A round trip that few cannot fill.
+/// RTT above which few messages cannot fill the link.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(5);
-/// Rounds that a try takes, and that are compared with it; the one before still has other messages in flight.
+/// Rounds of a trial and of the baseline before it. One round between them is skipped, because it still has the other
+/// number of messages in flight.
 const TRY: u32 = 4;
 const SKIP: u32 = 1;
-/// Rounds between two tries, at first and at most.
+/// Rounds between two trials, initially and at most.
 const FIRST_REST: u32 = 64;
 const MOST_REST: u32 = 4_096;
-/// What the one that is tried has to be better by.
+/// Minimum ratio of delivery rates at which the trial wins, for many and for few messages.
 const WIDER: f64 = 1.15;
 const NARROWER: f64 = 1.0;
 
-/// What was found out, for the next loop of the connection.
+/// Result of a trial, for the next publish loop of the connection.
 #[derive(Clone, Copy)]
 pub struct ProbeResult {
     wide: bool,
@@ -38,9 +40,9 @@ impl Default for ProbeResult {
 
 pub struct InFlightProbe {
     wide: bool,
-    /// How much the other got through just before; `None` where nothing is being tried.
+    /// Delivery rate of the other setting just before; `None` outside a trial.
     other: Option<f64>,
-    /// Rounds left of this rest, or try.
+    /// Rounds left of the pause or of the trial.
     left: u32,
     rest: u32,
     sum: f64,
@@ -51,12 +53,12 @@ impl InFlightProbe {
         InFlightProbe { wide, other: None, left: rest, rest, sum: 0.0 }
     }
 
-    /// Messages that may be unanswered.
+    /// Maximum number of unacknowledged messages.
     pub fn most_messages(&self, round_trip: Duration) -> usize {
         if self.wide || round_trip > LONG_ROUND_TRIP { MOST_MESSAGES } else { FEW }
     }
 
-    /// A round is over, at this rate; what is now known, where that is news.
+    /// Records a round with its delivery rate. Returns the result if a trial ended.
     pub fn ended(&mut self, rate: f64, round_trip: Duration) -> Option<ProbeResult> {
         if round_trip > LONG_ROUND_TRIP {
             return None;
@@ -90,8 +92,8 @@ impl InFlightProbe {
 mod tests {
     use super::*;
 
-    /// How many of so many rounds are wide, where they get so much through.
-    fn wide(rounds: usize, narrow: f64, wide: f64) -> usize {
+    /// Number of rounds with many messages in flight, for the given rates of few and many.
+    fn wide_rounds(rounds: usize, narrow: f64, wide: f64) -> usize {
         let mut in_flight_probe = InFlightProbe::new(ProbeResult::default());
         let mut were = 0;
         for _ in 0..rounds {
@@ -102,9 +104,9 @@ mod tests {
     }
 
     #[test]
-    fn the_better_one_is_kept() {
-        assert!(wide(1_000, 1.0, 0.9) < 100 && wide(1_000, 1.0, 1.1) < 100);
-        assert!(wide(1_000, 1.0, 1.5) > 900);
+    fn probe_keeps_the_faster_setting() {
+        assert!(wide_rounds(1_000, 1.0, 0.9) < 100 && wide_rounds(1_000, 1.0, 1.1) < 100);
+        assert!(wide_rounds(1_000, 1.0, 1.5) > 900);
         let in_flight_probe = InFlightProbe::new(ProbeResult::default());
         assert_eq!(in_flight_probe.most_messages(LONG_ROUND_TRIP), FEW);
         assert_eq!(in_flight_probe.most_messages(2 * LONG_ROUND_TRIP), MOST_MESSAGES);

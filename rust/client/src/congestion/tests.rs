@@ -1,4 +1,4 @@
-//! Publishers over a way that is made up: it carries so many bytes a second and takes so long; nothing here waits.
+//! Publishers over a simulated link with a given delivery rate and RTT; simulated time, so no test waits.
 
 use std::collections::VecDeque;
 
@@ -10,27 +10,27 @@ struct Sender {
     congestion: Congestion,
     place: u64,
     unanswered: usize,
-    /// Messages that it has to send; more never come.
+    /// Messages left to send; no others follow.
     left: u64,
 }
 
-struct Way<'a> {
+struct SimulatedLink<'a> {
     path: PathEstimate,
     begun: Instant,
     now: f64,
     free: f64,
-    /// Bytes a second, and seconds, at a time.
+    /// Bytes per second, and RTT in seconds, at a time.
     rate: &'a dyn Fn(f64) -> f64,
     round_trip: &'a mut dyn FnMut(f64) -> f64,
     senders: Vec<Sender>,
-    /// Answers: when, whose, which.
+    /// Acks: time, sender, place.
     answers: VecDeque<(f64, usize, u64)>,
     answered: u64,
-    /// The longest wait behind others since it was looked at last.
+    /// Longest queueing delay in seconds since the last reset.
     queued: f64,
 }
 
-impl<'a> Way<'a> {
+impl<'a> SimulatedLink<'a> {
     fn new(senders: usize, rate: &'a dyn Fn(f64) -> f64, round_trip: &'a mut dyn FnMut(f64) -> f64) -> Self {
         let path = PathEstimate::default();
         let sender = || Sender {
@@ -41,7 +41,7 @@ impl<'a> Way<'a> {
         };
         let senders = (0..senders).map(|_| sender()).collect();
         let (begun, answers) = (Instant::now(), VecDeque::new());
-        Way { path, begun, now: 0.0, free: 0.0, rate, round_trip, senders, answers, answered: 0, queued: 0.0 }
+        SimulatedLink { path, begun, now: 0.0, free: 0.0, rate, round_trip, senders, answers, answered: 0, queued: 0.0 }
     }
 
     fn time(&self) -> Instant {
@@ -67,7 +67,7 @@ impl<'a> Way<'a> {
                 let place = sender.place;
                 self.queued = self.queued.max(self.free - self.now);
                 self.free = self.free.max(self.now) + SIZE as f64 / (self.rate)(self.now);
-                // Answers keep their order.
+                // Acks keep their order.
                 let last = self.answers.back().map_or(0.0, |(at, ..)| *at);
                 let at = (self.free + (self.round_trip)(self.now)).max(last);
                 self.answers.push_back((at, number, place));
@@ -75,7 +75,8 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Goes on until then; how many bytes a second were answered meanwhile, and the longest queue in seconds.
+    /// Runs until `end`. Returns the bytes per second acknowledged meanwhile, and the longest queueing delay in
+    /// seconds.
     fn until(&mut self, end: f64) -> (f64, f64) {
         let (from, before) = (self.now, self.answered);
         self.queued = 0.0;
@@ -85,7 +86,7 @@ impl<'a> Way<'a> {
         {
             let at = *at;
             self.now = at;
-            // What is there at once is read at once.
+            // Acks that arrive together are read together.
             while let Some((_, number, place)) = self.answers.pop_front_if(|(when, ..)| *when <= at) {
                 let now = self.time();
                 let sender = &mut self.senders[number];
@@ -101,64 +102,64 @@ impl<'a> Way<'a> {
 }
 
 #[test]
-fn a_long_way_is_filled() {
+fn window_fills_a_long_link() {
     for round_trip in [0.01, 0.02, 0.05, 0.1] {
         let (rate, mut trip) = (60e6, move |_| round_trip);
         let carries = |_| rate;
-        let mut way = Way::new(1, &carries, &mut trip);
-        // It takes some round trips to find out how much it carries.
-        way.until(10.0 * round_trip);
-        let (got, queued) = way.until(4.0);
+        let mut link = SimulatedLink::new(1, &carries, &mut trip);
+        // Startup takes some round trips.
+        link.until(10.0 * round_trip);
+        let (got, queued) = link.until(4.0);
         assert!(got > 0.95 * rate, "{got} of {rate} at {round_trip}");
         assert!(queued < 1.5 * round_trip + 0.008, "{queued} at {round_trip}");
     }
 }
 
 #[test]
-fn little_queues_on_a_slow_way() {
+fn slow_link_queues_little() {
     // 20 Mbit/s.
     for round_trip in [0.005, 0.02, 0.05] {
         let (rate, mut trip) = (2.5e6, move |_| round_trip);
         let carries = |_| rate;
-        let mut way = Way::new(1, &carries, &mut trip);
-        let (_, at_first) = way.until(1.0);
+        let mut link = SimulatedLink::new(1, &carries, &mut trip);
+        let (_, at_first) = link.until(1.0);
         assert!(at_first < 0.1, "{at_first}");
-        let (got, queued) = way.until(10.0);
+        let (got, queued) = link.until(10.0);
         assert!(got > 0.97 * rate, "{got} of {rate} at {round_trip}");
-        // A message that comes between waits for this and its own round trip: three of them, where they are long.
+        // A message of another task waits for this queue and its own RTT: three RTTs in total on long links.
         assert!(queued < (2.0 * round_trip).max(0.025), "{queued} at {round_trip}");
     }
 }
 
 #[test]
-fn it_follows_what_the_way_carries() {
+fn window_follows_the_delivery_rate() {
     let mut trip = |_| 0.02;
     let carries = |now: f64| if (5.0..10.0).contains(&now) { 2.5e6 } else { 25e6 };
-    let mut way = Way::new(1, &carries, &mut trip);
-    way.until(5.0);
-    way.until(7.5);
-    let (slow, queued) = way.until(10.0);
+    let mut link = SimulatedLink::new(1, &carries, &mut trip);
+    link.until(5.0);
+    link.until(7.5);
+    let (slow, queued) = link.until(10.0);
     assert!(slow > 2.4e6 && queued < 0.04, "{slow}, {queued}");
-    way.until(10.5);
-    let (fast, _) = way.until(12.0);
+    link.until(10.5);
+    let (fast, _) = link.until(12.0);
     assert!(fast > 24e6, "{fast}");
 }
 
 #[test]
-fn several_share_a_way() {
+fn several_publishers_share_a_link() {
     let (rate, mut trip) = (2.5e6, |_| 0.02);
     let carries = |_| rate;
-    let mut way = Way::new(3, &carries, &mut trip);
-    way.until(5.0);
+    let mut link = SimulatedLink::new(3, &carries, &mut trip);
+    link.until(5.0);
     for _ in 0..10 {
-        let (got, queued) = way.until(way.now + 5.0);
+        let (got, queued) = link.until(link.now + 5.0);
         assert!(got > 0.95 * rate && queued < 0.1, "{got}, {queued}");
     }
 }
 
 #[test]
-fn a_machine_that_is_late_does_not_close_the_window() {
-    // Loopback, where any message may wait up to 15 ms for a processor.
+fn late_scheduler_does_not_close_the_window() {
+    // Loopback, with up to 15 ms of scheduling delay for any message.
     let mut state = 1u64;
     let mut trip = move |_| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -166,32 +167,32 @@ fn a_machine_that_is_late_does_not_close_the_window() {
     };
     let (rate, fixed) = (60e6, 5_000.0 * SIZE as f64 / 0.015);
     let carries = |_| rate;
-    let mut way = Way::new(1, &carries, &mut trip);
-    way.until(1.0);
-    let (got, _) = way.until(10.0);
+    let mut link = SimulatedLink::new(1, &carries, &mut trip);
+    link.until(1.0);
+    let (got, _) = link.until(10.0);
     assert!(got > 0.5 * fixed.min(rate), "{got}");
 }
 
 #[test]
-fn a_slow_feed_does_not_count_and_another_loop_begins_with_what_is_known() {
+fn slow_feed_keeps_the_window_and_the_next_loop_starts_from_the_estimate() {
     let (mut trip, carries) = (|_| 0.02, |_| 60e6);
-    let mut way = Way::new(1, &carries, &mut trip);
-    way.until(1.0);
-    let window = way.senders[0].congestion.window();
+    let mut link = SimulatedLink::new(1, &carries, &mut trip);
+    link.until(1.0);
+    let window = link.senders[0].congestion.window();
     assert!(window > 2_000_000, "{window}");
     for step in 0..50 {
-        way.senders[0].left = 1;
-        way.until(1.0 + 0.03 * f64::from(step + 1));
+        link.senders[0].left = 1;
+        link.until(1.0 + 0.03 * f64::from(step + 1));
     }
-    assert_eq!(way.senders[0].congestion.window(), window);
+    assert_eq!(link.senders[0].congestion.window(), window);
     let published_window = Arc::new(AtomicUsize::new(0));
-    let next = Congestion::new(&way.path, 0, 64 << 20, published_window.clone());
+    let next = Congestion::new(&link.path, 0, 64 << 20, published_window.clone());
     assert_eq!((next.window(), published_window.load(Ordering::Relaxed)), (window, window));
-    assert_eq!(Congestion::new(&way.path, 1, 64 << 20, published_window).window(), FIRST, "another link");
+    assert_eq!(Congestion::new(&link.path, 1, 64 << 20, published_window).window(), FIRST, "another link");
 }
 
 #[test]
-fn the_byte_bound_is_kept_and_a_break_begins_anew() {
+fn window_keeps_its_bound_and_restarts_after_a_disconnect() {
     let (path, published_window) = (PathEstimate::default(), Arc::default());
     let mut congestion = Congestion::new(&path, 0, 1_000, published_window);
     assert_eq!(congestion.window(), 1_000);
@@ -205,11 +206,11 @@ fn the_byte_bound_is_kept_and_a_break_begins_anew() {
     congestion.sent(100, 0, begun);
     congestion.restart();
     congestion.answered(100, begun + Duration::from_secs(100), &path, 1);
-    assert!(path.known(1).round_trip.is_zero(), "the marker went with the link");
+    assert!(path.known(1).round_trip.is_zero(), "a disconnect discards the sample");
 }
 
 #[test]
-fn a_rate_that_was_seen_opens_the_window_and_never_closes_it() {
+fn measured_rate_only_opens_the_window() {
     let path = PathEstimate::default();
     path.measured(0, Duration::from_millis(20));
     let mut congestion = Congestion::new(&path, 0, 64 << 20, Arc::default());
@@ -222,7 +223,7 @@ fn a_rate_that_was_seen_opens_the_window_and_never_closes_it() {
 }
 
 #[test]
-fn what_little_was_sent_before_is_not_all_that_a_way_carries() {
+fn low_rate_estimate_starts_with_the_smallest_window() {
     let path = PathEstimate::default();
     path.measured(0, Duration::from_millis(20));
     path.record_rate(0, 5_000.0);
@@ -230,19 +231,19 @@ fn what_little_was_sent_before_is_not_all_that_a_way_carries() {
 }
 
 #[test]
-fn few_small_messages_are_in_flight_where_they_are_enough() {
+fn small_messages_in_flight_stay_few_if_the_link_is_full() {
     let few = |rate: f64, round_trip: f64| {
         let (mut trip, carries) = (|_| round_trip, |_| rate);
-        let mut way = Way::new(1, &carries, &mut trip);
-        way.until(1.0);
+        let mut link = SimulatedLink::new(1, &carries, &mut trip);
+        link.until(1.0);
         let mut windows = (1..=100).map(|step| {
-            way.until(1.0 + 0.05 * f64::from(step));
-            way.senders[0].congestion.window()
+            link.until(1.0 + 0.05 * f64::from(step));
+            link.senders[0].congestion.window()
         });
         windows.by_ref().filter(|window| *window <= 900 * SIZE).count()
     };
-    // What 12 ms carry is four times as much, and no faster.
+    // 12 ms worth of data would be four times as many messages, and no faster.
     assert!(few(60e6, 0.0002) > 80);
-    // Over 3 ms they are not enough, nor, without being tried, over 10.
+    // With an RTT of 3 ms few messages are too few. At 10 ms the limit is off without a trial.
     assert!(few(120e6, 0.003) < 40 && few(60e6, 0.01) < 20);
 }
