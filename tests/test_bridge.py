@@ -1,6 +1,6 @@
-"""The bridge between native calls and an event loop: every future has its outcome, whatever the others do.
+"""The bridge between native calls and an event loop resolves every future, also if another one fails.
 
-All of it twice: woken by a descriptor, and by a function as on Windows.
+Each test runs twice: woken by a descriptor, and by a function as on Windows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .tools import wait_until
 
 
 @pytest.fixture(autouse=True, params=["descriptor", "function"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What wakes; set before any bridge of the test is made."""
+def wake_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The kind of wake-up; set before the test creates a bridge."""
     if request.param == "descriptor" and not bridges._CAN_WATCH_DESCRIPTORS:
         pytest.skip("no descriptor can be watched here")
     monkeypatch.setattr(bridges, "_CAN_WATCH_DESCRIPTORS", request.param == "descriptor")
@@ -33,7 +33,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 class Future:
-    """As much of a future as the bridge calls."""
+    """The methods of a future that the bridge calls."""
 
     def __init__(self, broken: BaseException | None = None) -> None:
         self.broken = broken
@@ -49,47 +49,47 @@ class Future:
 
 
 class Loop:
-    """An event loop that makes one future."""
+    """An event loop that creates one future."""
 
     def __init__(self, future: Future) -> None:
         self.create_future = lambda: future
 
 
 def wait_for(door: ThreadBridge) -> None:
-    """Until it has something."""
+    """Waits until the bridge has an item."""
     with door.open() as wait:
         assert wait(60)
 
 
 def start(native: Connection, door: ThreadBridge, *futures: Future) -> None:
-    """Starts a call for each future; returns when all of them are over, and none was delivered."""
+    """Starts a call for each future; returns when all calls have ended and no future is resolved."""
     for future in futures:
         native.room(0).start(Loop(future), door.bridge)  # type: ignore[arg-type]
-    # The native thread does one after the other.
+    # The native thread executes calls in order.
     native.flush(60).block()
     wait_for(door)
 
 
 @pytest.fixture
-def native(nats_url: str, way: str) -> Any:
+def native(nats_url: str, wake_by: str) -> Any:
     with jetarrow.sync.connect(nats_url) as nc:
         yield nc._inner._session.native
 
 
-def test_one_that_fails_does_not_keep_the_others_waiting(native: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_future_does_not_block_other_futures(native: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     unraisable: list[BaseException | None] = []
     monkeypatch.setattr("sys.unraisablehook", lambda found: unraisable.append(found.exc_value))
     door, good, last = ThreadBridge(), Future(), Future()
     broken, interrupted, other = Future(KeyError("a")), Future(KeyboardInterrupt()), Future(KeyError("b"))
     start(native, door, broken, good, interrupted, other, last)
-    # One is raised, the most urgent; none is lost.
+    # The most urgent error is raised; the others are reported.
     with pytest.raises(KeyboardInterrupt):
         door.bridge.drain()
     assert unraisable == [broken.broken, other.broken]
     assert good.outcome == last.outcome == [None]
 
 
-def test_a_cancelled_call_is_forgotten(native: Connection) -> None:
+def test_cancelled_call_is_released(native: Connection) -> None:
     door, future = ThreadBridge(), Future()
     call = native.flush(60)
     call.start(Loop(future), door.bridge)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def test_a_cancelled_call_is_forgotten(native: Connection) -> None:
 
 
 class Queue:
-    """A loop's queue that counts how often somebody looks whether it is empty."""
+    """A loop's queue that counts the checks whether it is empty."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -117,7 +117,7 @@ class Queue:
 
 
 def looks(bridge: Bridge, queue: Queue, calls: int) -> list[int]:
-    """Which of so many calls looked."""
+    """Returns the numbers of the calls that checked the queue."""
     found = []
     for number in range(calls):
         before = queue.looks
@@ -127,8 +127,8 @@ def looks(bridge: Bridge, queue: Queue, calls: int) -> list[int]:
 
 
 @pytest.mark.skipif(not hasattr(select, "epoll"), reason="watches a selector of Linux")
-def test_after_a_wait_in_vain_the_next_calls_do_not_look(native: Connection) -> None:
-    """8 of them, after another such wait 16, then 32; one that brings something begins anew."""
+def test_calls_after_unsuccessful_spin_do_not_spin(native: Connection) -> None:
+    """8 calls, after another unsuccessful spin 16, then 32; a successful spin resets the number."""
     for _ in range(200):
         bridge, queue = ThreadBridge().bridge, Queue()
         with select.epoll() as selector:
@@ -142,12 +142,12 @@ def test_after_a_wait_in_vain_the_next_calls_do_not_look(native: Connection) -> 
             if future.outcome:
                 assert looks(bridge, queue, 9) == [0]
                 return
-    # Another thread was always faster, or two milliseconds were always too short.
-    raise AssertionError("no wait has brought anything")
+    # Another thread was always faster, or 2 ms were always too short.
+    raise AssertionError("no spin was successful")
 
 
 @pytest.mark.skipif(not hasattr(select, "epoll"), reason="watches a selector of Linux")
-def test_a_loop_with_something_to_do_is_looked_at_each_time() -> None:
+def test_busy_loop_is_checked_at_each_call() -> None:
     bridge, queue = ThreadBridge().bridge, Queue()
     queue.handles = 1
     with select.epoll() as selector:
@@ -155,9 +155,9 @@ def test_a_loop_with_something_to_do_is_looked_at_each_time() -> None:
         assert looks(bridge, queue, 20) == list(range(20))
 
 
-def test_only_one_of_the_two_wakes(way: str) -> None:
+def test_bridge_has_either_descriptor_or_wake_function(wake_by: str) -> None:
     bridge = ThreadBridge().bridge
-    if way == "descriptor":
+    if wake_by == "descriptor":
         assert bridge.fileno() > 2
     else:
         with pytest.raises(ValueError, match="calls a function"):
@@ -165,8 +165,8 @@ def test_only_one_of_the_two_wakes(way: str) -> None:
 
 
 @pytest.mark.parametrize("loop_class", [asyncio.SelectorEventLoop, "blind"])
-def test_a_loop_and_all_that_comes_to_it(nats_url: str, loop_class: Any, stream: str) -> None:
-    """Calls, messages, futures of publishes, callbacks; also of a loop that watches no descriptors at all."""
+def test_loop_receives_results_of_many_calls(nats_url: str, loop_class: Any, stream: str) -> None:
+    """Calls, messages, futures of publishes and callbacks, also in a loop that watches no descriptors."""
 
     class Blind(asyncio.SelectorEventLoop):
         def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
@@ -199,7 +199,7 @@ def test_a_loop_and_all_that_comes_to_it(nats_url: str, loop_class: Any, stream:
         assert runner.run(main()) == [b"question"]
 
 
-def test_threads_and_all_that_comes_to_them(nats_url: str, stream: str) -> None:
+def test_threads_receive_results_of_many_calls(nats_url: str, stream: str) -> None:
     over, called = threading.Event(), threading.Event()
     with jetarrow.sync.connect(nats_url, closed_cb=over.set) as nc:
         js = nc.jetstream()
@@ -210,7 +210,7 @@ def test_threads_and_all_that_comes_to_them(nats_url: str, stream: str) -> None:
     assert over.wait(60)
 
 
-def test_a_loop_goes_with_all_that_it_had(nats_url: str) -> None:
+def test_deleted_loop_releases_its_bridge(nats_url: str) -> None:
     async def main() -> weakref.ref[Any]:
         async with await jetarrow.connect(nats_url) as nc:
             await nc.flush()
@@ -222,12 +222,12 @@ def test_a_loop_goes_with_all_that_it_had(nats_url: str) -> None:
         gc.collect()
         return gone() is None
 
-    # A thread that wakes it may hold it for a moment.
+    # A thread that wakes the loop may reference it for a moment.
     wait_until(is_gone)
 
 
-def test_a_loop_that_is_closed_wants_nothing(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer comes when nobody is there; the next loop has its own bridge."""
+def test_closed_loop_receives_no_results(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The response arrives after the loop is closed; the next loop has its own bridge."""
     unraisable: list[Any] = []
     monkeypatch.setattr("sys.unraisablehook", unraisable.append)
 

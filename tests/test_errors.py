@@ -29,8 +29,8 @@ THEIRS = [(ours, name, cls) for theirs, ours in PAIRS for name, cls in classes(t
 OURS = [cls for module in (core, js) for cls in classes(module).values()]
 
 
-def test_there_are_classes() -> None:
-    # A guard: of an empty list, pytest would skip the tests.
+def test_error_classes_are_found() -> None:
+    # pytest skips tests with an empty parameter list.
     assert len(THEIRS) > 50
     assert {name for _, name, _ in THEIRS} <= {cls.__name__ for cls in OURS}
 
@@ -40,14 +40,14 @@ def names(cls: type) -> list[str]:
 
 
 def make(cls: type[BaseException], **extra: object) -> BaseException:
-    """An instance with whatever the constructor insists on."""
+    """An instance with the required arguments."""
     needed = {"subject": "a", "reply": "b", "sid": 3, "sub": "sub", "feature": "flying"}
     wanted = inspect.signature(cls).parameters
     return cls(**{k: v for k, v in needed.items() if k in wanted}, **extra)
 
 
 @pytest.mark.parametrize(("ours", "name", "theirs"), THEIRS, ids=lambda v: v if isinstance(v, str) else "")
-def test_tree_and_signature_are_those_of_nats_py(ours, name, theirs):
+def test_tree_and_signatures_equal_those_of_nats_py(ours, name, theirs):
     cls = getattr(ours, name)
     # The same ancestors, in the same order; nats-py's asyncio.TimeoutError is the builtin one.
     assert [n for n in names(cls) if n in names(theirs)] == names(theirs)
@@ -66,7 +66,7 @@ def test_all_is_complete():
 
 
 @pytest.mark.parametrize("cls", OURS, ids=lambda c: f"{c.__module__}.{c.__name__}")
-def test_default_text(cls):
+def test_every_class_has_a_default_text(cls):
     text = str(make(cls))
     assert text.startswith("nats: ")
     assert len(text) > len("nats: ") + 5
@@ -83,7 +83,7 @@ def test_default_text(cls):
 
 
 @pytest.mark.parametrize("cls", OURS, ids=lambda c: f"{c.__module__}.{c.__name__}")
-def test_own_message(cls):
+def test_message_replaces_default_text(cls):
     key = "description" if "message" not in inspect.signature(cls).parameters else "message"
     error = make(cls, **{key: "could not connect to 127.0.0.1:4222"})
     text = str(error)
@@ -93,7 +93,7 @@ def test_own_message(cls):
         assert text == "nats: could not connect to 127.0.0.1:4222"
 
 
-def test_message_by_position():
+def test_message_is_accepted_by_position():
     assert str(core.NoServersError("x is down")) == "nats: x is down"
     assert str(core.NoServersError("nats: x is down")) == "nats: x is down"
     assert core.NoServersError("x is down").args == ("x is down",)
@@ -103,7 +103,7 @@ def test_message_by_position():
 
 @pytest.mark.parametrize("cls", OURS, ids=lambda c: f"{c.__module__}.{c.__name__}")
 @pytest.mark.parametrize("message", [None, "something"])
-def test_pickle_and_copy(cls, message):
+def test_errors_are_pickled_and_copied(cls, message):
     key = "description" if "message" not in inspect.signature(cls).parameters else "message"
     error = make(cls, **({key: message} if message else {}))
     error.add_note("while testing")
@@ -114,7 +114,7 @@ def test_pickle_and_copy(cls, message):
         assert twin.__dict__ == error.__dict__
 
 
-def test_pickle_without_what_cannot_travel():
+def test_pickle_replaces_local_objects_by_text():
     error = core.SlowConsumerError("a", "b", 7, sub := SimpleNamespace(lock=lambda: None))
     assert error.sub is sub
     twin = pickle.loads(pickle.dumps(error))
@@ -147,7 +147,7 @@ JWT = "eyJ0eXAiOiJKV1QifQ.eyJqdGkiOiJBQkMifQ.c2lnbmF0dXJl"
         (f"bad jwt {JWT}", JWT, "bad jwt ***"),
     ],
 )
-def test_no_secrets(text, secret, left):
+def test_error_texts_contain_no_secrets(text, secret, left):
     for error in (core.NoServersError(text), js.Error(text), js.APIError(message=text)):
         for shown in (str(error), repr(error), repr(error.args), repr(error.__dict__), pickle.dumps(error)):
             assert secret not in str(shown)
@@ -171,7 +171,7 @@ def test_timeouts_are_builtin_timeouts():
         (None, js.APIError),
     ],
 )
-def test_build_and_from_error(code, cls):
+def test_api_error_code_selects_class(code, cls):
     answer = {"code": code, "err_code": 10059, "description": "no", "stream": "S", "seq": 5, "new_field": 1}
     before = dict(answer)
     error = js.APIError.build(answer)
@@ -187,12 +187,12 @@ def test_build_and_from_error(code, cls):
             nats.js.errors.APIError.from_error({k: v for k, v in answer.items() if k != "new_field"})
 
 
-def test_build_knows_the_invalid_reset():
+def test_api_error_code_selects_invalid_reset():
     error = js.APIError.build({"code": 400, "err_code": 10204, "description": "consumer reset"})
     assert type(error) is js.ConsumerInvalidResetError
 
 
-def test_from_msg():
+def test_status_of_message_selects_class():
     with pytest.raises(js.ServiceUnavailableError):
         js.APIError.from_msg(SimpleNamespace(header={"Status": "503"}))
     with pytest.raises(js.APIError) as caught:
@@ -202,7 +202,7 @@ def test_from_msg():
         js.APIError.from_msg(SimpleNamespace(header=None))
 
 
-def test_api_error_says_what_the_server_answered():
+def test_api_error_text_has_server_response():
     answer = {"code": 404, "err_code": 10059, "description": "stream not found"}
     text = str(js.APIError.build(answer, message="stream_info('ORDERS') failed"))
     assert "stream_info('ORDERS') failed" in text
@@ -213,7 +213,7 @@ def test_api_error_says_what_the_server_answered():
     assert str(js.APIError.build(answer)).startswith(str(theirs.value))
 
 
-def test_classes_know_their_code():
+def test_api_error_classes_have_their_codes():
     assert js.NotFoundError().code == 404
     assert js.KeyNotFoundError(message="k").code == 404
     assert js.KeyWrongLastSequenceError("wrong last sequence: 3").err_code == 10071
@@ -221,7 +221,7 @@ def test_classes_know_their_code():
     assert str(js.KeyNotFoundError(message="k")) == "nats: key not found: k"
 
 
-def test_new_errors_tell_their_facts():
+def test_error_texts_have_attributes():
     text = str(core.UnsupportedError("fast publish", "nats-server 2.14", "server 2.10.3"))
     assert all(part in text for part in ("fast publish", "nats-server 2.14", "server 2.10.3"))
 
@@ -245,8 +245,8 @@ def test_new_errors_tell_their_facts():
     assert issubclass(js.MaxAckPendingError, js.TooManyStalledMsgsError)
 
 
-def test_import_is_light():
-    # Without the packages' __init__ modules, which have reasons of their own to import things.
+def test_errors_module_imports_no_native_core():
+    # Without the packages' __init__ modules, which import more modules.
     code = """
 import sys, types
 for name, path in (("jetarrow", sys.argv[1]), ("jetarrow.js", sys.argv[2])):

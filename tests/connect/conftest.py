@@ -1,4 +1,4 @@
-"""Certificates, keys and JWTs made for the run, and a record of what the callbacks were told."""
+"""Certificates, keys and JWTs created for the run, and a record of callbacks and their errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAY = datetime.timedelta(days=1)
 
 
 class Record:
-    """What happened, in order: names of callbacks, and the errors."""
+    """The called callbacks in order, and the errors."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -47,7 +47,7 @@ class Record:
 
     @property
     def turns(self) -> list[str]:
-        """Without the errors, of which there may be any number."""
+        """The called callbacks without the error callback."""
         return [name for name in self.seen if name != "error"]
 
     async def until(self, condition: Callable[[], object], timeout: float = 10.0) -> None:
@@ -85,7 +85,7 @@ def _names(names: tuple[str, ...]) -> x509.SubjectAlternativeName:
 
 
 class Authority:
-    """A CA of our own, and certificates of it."""
+    """A test CA and its certificates."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -94,12 +94,12 @@ class Authority:
         self.ca = self._make("test CA", self._key, None, [x509.BasicConstraints(ca=True, path_length=None)])
 
     def issue(self, *names: str, until: datetime.timedelta = DAY) -> Files:
-        """A certificate for these host names and addresses, good for servers and clients."""
+        """A certificate for these host names and addresses, for servers and clients."""
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         return self._make(names[0], ec.generate_private_key(ec.SECP256R1()), "test CA", [_names(names), usage], until)
 
     def self_signed(self, *names: str) -> Files:
-        """A certificate that signs itself, as `openssl req -x509` makes it."""
+        """A self-signed certificate, as `openssl req -x509` creates it."""
         extensions = [_names(names), x509.BasicConstraints(ca=True, path_length=None)]
         return self._make(names[0], ec.generate_private_key(ec.SECP256R1()), None, extensions)
 
@@ -141,7 +141,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 class NKey:
-    """An ed25519 key as NATS writes it: base32 with a prefix and a CRC-16."""
+    """An ed25519 key in the format of NATS: base32 with a prefix and a CRC-16."""
 
     PREFIX: ClassVar[dict[str, int]] = {"O": 14 << 3, "A": 0, "U": 20 << 3}
 

@@ -1,4 +1,4 @@
-"""Credentials of every kind, against a real server; secrets that appear nowhere."""
+"""Credentials of every kind with a real server; secrets do not appear in texts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def connects(server: NatsServer, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("call", [False, True], ids=["string", "function"])
-async def test_user_and_password(by_user: NatsServer, call: bool) -> None:
+async def test_connect_with_user_and_password_is_authorized(by_user: NatsServer, call: bool) -> None:
     def give(text: str) -> Any:
         return (lambda: text) if call else text
 
@@ -51,11 +51,11 @@ async def test_user_and_password(by_user: NatsServer, call: bool) -> None:
 
 
 @pytest.mark.parametrize("call", [False, True], ids=["string", "function"])
-async def test_token(by_token: NatsServer, call: bool) -> None:
+async def test_connect_with_token_is_authorized(by_token: NatsServer, call: bool) -> None:
     await connects(by_token, token=(lambda: CANARY) if call else CANARY)
 
 
-async def test_in_the_address(by_user: NatsServer, by_token: NatsServer) -> None:
+async def test_connect_with_credentials_in_address_is_authorized(by_user: NatsServer, by_token: NatsServer) -> None:
     for server, info in ((by_user, f"me:{CANARY}"), (by_token, CANARY)):
         async with await jetarrow.connect(server.url.replace("//", f"//{info}@")) as nc:
             url = nc.connected_url
@@ -64,7 +64,7 @@ async def test_in_the_address(by_user: NatsServer, by_token: NatsServer) -> None
             assert CANARY not in repr((nc, nc.servers, nc.server_pool, nc.options, nc.connected_url, vars(nc)))
 
 
-async def test_each_address_has_its_own(by_user: NatsServer, by_token: NatsServer) -> None:
+async def test_connect_uses_credentials_of_each_address(by_user: NatsServer, by_token: NatsServer) -> None:
     servers = [by_user.url.replace("//", "//me:wrong@"), by_token.url.replace("//", f"//{CANARY}@")]
     async with await jetarrow.connect(servers, dont_randomize=True) as nc:
         assert nc.connected_url is not None
@@ -81,7 +81,9 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", WRONG, ids=lambda options: "-".join(options) or "none")
-async def test_wrong_credentials_fail_at_once(by_user: NatsServer, options: dict[str, Any]) -> None:
+async def test_connect_with_wrong_credentials_raises_without_retry(
+    by_user: NatsServer, options: dict[str, Any]
+) -> None:
     begin = time.monotonic()
     with pytest.raises(errors.AuthorizationError, match=f"{by_user.port}") as info:
         await jetarrow.connect(by_user.url, connect_timeout=30, **options)
@@ -89,7 +91,7 @@ async def test_wrong_credentials_fail_at_once(by_user: NatsServer, options: dict
     assert isinstance(info.value, errors.Error)
 
 
-async def test_secrets_appear_nowhere(
+async def test_secrets_are_not_in_errors_and_attributes(
     by_user: NatsServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -105,11 +107,11 @@ async def test_secrets_appear_nowhere(
     shown = "\n".join(texts) + caplog.text + "".join(capfd.readouterr())
     assert CANARY not in shown
     assert "SUAMLK2Z" not in shown
-    # The log was listened to: the failed attempts are in it.
+    # The log is captured: it has the failed attempts.
     assert "AuthorizationError" in caplog.text
 
 
-async def test_a_function_that_fails(by_token: NatsServer, record: Any) -> None:
+async def test_connect_raises_error_of_credential_function(by_token: NatsServer, record: Any) -> None:
     def broken() -> str:
         raise KeyError("no token today")
 
@@ -122,7 +124,7 @@ async def test_a_function_that_fails(by_token: NatsServer, record: Any) -> None:
         await jetarrow.connect(by_token.url, token=lambda: 7)  # type: ignore[arg-type, return-value]
 
 
-async def test_functions_are_asked_anew_at_each_reconnect(record: Any, tmp_path: Path) -> None:
+async def test_credential_functions_are_called_at_each_reconnect(record: Any, tmp_path: Path) -> None:
     with NatsServer(config=TOKEN, jetstream=False) as server:
         asked: list[str] = []
 
@@ -137,7 +139,7 @@ async def test_functions_are_asked_anew_at_each_reconnect(record: Any, tmp_path:
             assert asked == ["old", "new"]
 
 
-async def test_nkeys(new_key: Any, tmp_path: Path) -> None:
+async def test_connect_with_nkey_is_authorized(new_key: Any, tmp_path: Path) -> None:
     key = new_key()
     seed_file = tmp_path / "seed.nk"
     seed_file.write_text(key.seed + "\n")
@@ -151,7 +153,7 @@ async def test_nkeys(new_key: Any, tmp_path: Path) -> None:
             await jetarrow.connect(server.url, nkeys_seed_str=new_key().seed)
 
 
-async def test_unusable_keys(by_user: NatsServer, tmp_path: Path) -> None:
+async def test_connect_with_invalid_keys_raises(by_user: NatsServer, tmp_path: Path) -> None:
     absent = tmp_path / "absent"
     for options in (
         {"nkeys_seed": str(absent)},
@@ -173,7 +175,7 @@ async def test_unusable_keys(by_user: NatsServer, tmp_path: Path) -> None:
         assert CANARY not in f"{info.value!r} {info.value}"
 
 
-async def test_credentials_of_every_form(operator: Any, new_key: Any, tmp_path: Path) -> None:
+async def test_connect_accepts_credentials_in_every_form(operator: Any, new_key: Any, tmp_path: Path) -> None:
     key = new_key()
     creds, jwt, seed = tmp_path / "user.creds", tmp_path / "user.jwt", tmp_path / "user.nk"
     creds.write_text(operator.creds(key))
@@ -190,7 +192,7 @@ async def test_credentials_of_every_form(operator: Any, new_key: Any, tmp_path: 
             await jetarrow.connect(server.url, user_credentials=RawCredentials(operator.creds(key, exp=1)))
 
 
-async def test_jwt_and_signature_functions(operator: Any, new_key: Any) -> None:
+async def test_connect_with_jwt_and_signature_functions_is_authorized(operator: Any, new_key: Any) -> None:
     key = new_key()
     asked: list[str] = []
 
@@ -211,12 +213,12 @@ async def test_jwt_and_signature_functions(operator: Any, new_key: Any) -> None:
             await jetarrow.connect(server.url, user_jwt_cb=jwt, signature_cb=lambda nonce: b"not base64!")
 
 
-async def test_credentials_are_read_again_when_they_expire(
+async def test_credentials_file_is_read_again_after_expiry(
     operator: Any, new_key: Any, tmp_path: Path, record: Any
 ) -> None:
-    """The server ends the connection of a JWT that expires; the renewed file brings it back."""
+    """The server closes the connection when its JWT expires; the renewed file makes the reconnect succeed."""
     key, file = new_key(), tmp_path / "user.creds"
-    # Expiry counts in whole seconds.
+    # JWTs expire at whole seconds.
     file.write_text(operator.creds(key, exp=int(time.time()) + 2))
     with NatsServer(config=operator.config, jetstream=False) as server:
         async with await jetarrow.connect(
@@ -237,7 +239,7 @@ authorization { users = [ {
 """
 
 
-async def test_what_is_not_permitted_reaches_the_error_callback(record: Any) -> None:
+async def test_permissions_violation_calls_error_callback(record: Any) -> None:
     with NatsServer(config=PERMISSIONS, jetstream=False) as server:
         async with await jetarrow.connect(server.url, user="me", password="x", **record.options()) as nc:
             await nc.publish("Secret.Subject", b"x")
@@ -257,8 +259,8 @@ async def test_what_is_not_permitted_reaches_the_error_callback(record: Any) -> 
             assert nc.is_connected
 
 
-async def test_no_error_of_a_flood_is_lost(record: Any) -> None:
-    """Many in one read, each with its own subject."""
+async def test_error_callback_receives_every_error_of_a_burst(record: Any) -> None:
+    """Many errors in one read, each with its subject."""
     with NatsServer(config=PERMISSIONS, jetstream=False) as server:
         async with await jetarrow.connect(server.url, user="me", password="x", error_cb=record["error"]) as nc:
             for number in range(2_000):
@@ -268,7 +270,7 @@ async def test_no_error_of_a_flood_is_lost(record: Any) -> None:
             assert [error.subject for error in record.errors] == [f"denied.{number}" for number in range(2_000)]
 
 
-async def test_a_user_without_an_inbox_can_flush(record: Any) -> None:
+async def test_flush_without_inbox_permission_succeeds(record: Any) -> None:
     config = (
         """authorization { users = [ { user: me, password: x, permissions: { publish: "a", subscribe: "a" } } ] }"""
     )

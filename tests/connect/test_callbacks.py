@@ -1,4 +1,4 @@
-"""Callbacks: checked, in order, one after the other, none lost."""
+"""Callbacks: types are checked, calls are in order, one at a time and complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("error", "disconnected", "reconnected", "closed", "discovered_server", 
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_only_coroutine_functions(nats_url: str, name: str) -> None:
+async def test_connect_rejects_callbacks_that_are_not_coroutine_functions(nats_url: str, name: str) -> None:
     for wrong in (lambda *args: None, print, object()):
         with pytest.raises(errors.InvalidCallbackTypeError, match=f"{name}_cb"):
             await jetarrow.connect(nats_url, **{f"{name}_cb": wrong})
@@ -34,7 +34,7 @@ async def test_only_coroutine_functions(nats_url: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_blocking_client_takes_plain_functions(nats_url: str, name: str) -> None:
+def test_sync_connect_accepts_plain_functions_only(nats_url: str, name: str) -> None:
     async def callback(*args: Exception) -> None: ...
 
     for wrong in (callback, object()):
@@ -44,7 +44,7 @@ def test_the_blocking_client_takes_plain_functions(nats_url: str, name: str) -> 
         pass
 
 
-async def test_every_break_is_told_once(own_server: NatsServer, record: Any) -> None:
+async def test_each_disconnect_calls_callbacks_once(own_server: NatsServer, record: Any) -> None:
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, **record.options()) as nc:
         for number in range(1, 6):
             if number % 2:
@@ -63,22 +63,22 @@ async def test_every_break_is_told_once(own_server: NatsServer, record: Any) -> 
     assert any(isinstance(error, ConnectionRefusedError) for error in record.errors)
 
 
-async def test_order_at_a_break(own_server: NatsServer, record: Any) -> None:
-    """As nats-py: why, then that, then the attempts that fail."""
+async def test_callbacks_at_disconnect_run_in_order(own_server: NatsServer, record: Any) -> None:
+    """As in nats-py: the cause, the disconnect, then the failed attempts."""
     async with await jetarrow.connect(own_server.url, **record.options()) as nc:
-        # What a killed server has not read makes the break a reset.
+        # Data that a killed server has not read makes the disconnect a connection reset.
         await nc.flush()
         own_server.kill()
         await record.until(lambda: len(record.seen) >= 4)
         assert record.seen[:4] == ["error", "disconnected", "error", "error"]
         assert isinstance(record.errors[0], errors.UnexpectedEOF)
-        # A server that is dying may take a connection and drop it.
+        # A server that is exiting may accept a connection and close it.
         dying = ConnectionRefusedError | ConnectionResetError | errors.UnexpectedEOF
         assert all(isinstance(error, dying) for error in record.errors[1:]), record.errors
         assert str(own_server.port) in str(record.errors[1])
 
 
-async def test_they_run_one_after_the_other(own_server: NatsServer) -> None:
+async def test_callbacks_run_one_at_a_time(own_server: NatsServer) -> None:
     running = 0
     seen: list[str] = []
     over = asyncio.Event()
@@ -106,7 +106,7 @@ async def test_they_run_one_after_the_other(own_server: NatsServer) -> None:
     assert seen == ["disconnected", "reconnected"] * 10 + ["disconnected", "closed"]
 
 
-async def test_none_is_lost_while_the_loop_is_busy(own_server: NatsServer, record: Any) -> None:
+async def test_events_are_queued_while_loop_is_busy(own_server: NatsServer, record: Any) -> None:
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, **record.options()) as nc:
         for number in range(1, 4):
             own_server.restart()  # blocks the loop
@@ -117,7 +117,7 @@ async def test_none_is_lost_while_the_loop_is_busy(own_server: NatsServer, recor
     assert record.turns == ["disconnected", "reconnected"] * 3 + ["disconnected", "closed"]
 
 
-async def test_a_flood_of_errors_hides_no_break(record: Any) -> None:
+async def test_disconnect_callback_runs_during_a_burst_of_errors(record: Any) -> None:
     config = """authorization { users = [ { user: me, password: x, permissions: { publish: "a" } } ] }"""
     with NatsServer(config=config, jetstream=False) as server:
         async with await jetarrow.connect(
@@ -134,7 +134,7 @@ async def test_a_flood_of_errors_hides_no_break(record: Any) -> None:
         assert sum(isinstance(error, errors.PermissionsViolationError) for error in record.errors) == 9_000
 
 
-async def test_close_returns_after_closed_cb(nats_url: str, record: Any) -> None:
+async def test_close_returns_after_closed_callback(nats_url: str, record: Any) -> None:
     nc = await jetarrow.connect(nats_url, **record.options())
     await nc.close()
     assert record.seen == ["disconnected", "closed"]
@@ -143,7 +143,7 @@ async def test_close_returns_after_closed_cb(nats_url: str, record: Any) -> None
     assert nc.is_closed
 
 
-async def test_close_while_the_server_is_away(own_server: NatsServer, record: Any) -> None:
+async def test_close_while_disconnected_calls_closed_callback(own_server: NatsServer, record: Any) -> None:
     nc = await jetarrow.connect(own_server.url, **record.options())
     own_server.kill()
     await record.wait_for("disconnected")
@@ -151,7 +151,7 @@ async def test_close_while_the_server_is_away(own_server: NatsServer, record: An
     assert record.turns == ["disconnected", "closed"]
 
 
-async def test_drain_ends_with_closed_cb(nats_url: str, record: Any) -> None:
+async def test_drain_returns_after_closed_callback(nats_url: str, record: Any) -> None:
     nc = await jetarrow.connect(nats_url, **record.options())
     await nc.drain()
     assert record.seen == ["disconnected", "closed"]
@@ -159,7 +159,7 @@ async def test_drain_ends_with_closed_cb(nats_url: str, record: Any) -> None:
     assert not nc.is_draining
 
 
-async def test_close_inside_a_callback(own_server: NatsServer) -> None:
+async def test_close_inside_callback_does_not_wait_for_itself(own_server: NatsServer) -> None:
     nc = jetarrow.NATS()
     over = asyncio.Event()
     seen: list[str] = []
@@ -179,7 +179,7 @@ async def test_close_inside_a_callback(own_server: NatsServer) -> None:
     assert nc.is_closed
 
 
-async def test_a_callback_that_fails_ends_nothing(
+async def test_failing_callback_does_not_stop_events(
     own_server: NatsServer, record: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken() -> None:
@@ -194,9 +194,7 @@ async def test_a_callback_that_fails_ends_nothing(
     assert "broken callback" in caplog.text
 
 
-async def test_without_an_error_callback_errors_are_logged(
-    own_server: NatsServer, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_errors_without_callback_are_logged(own_server: NatsServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "jetarrow")
     lost = asyncio.Event()
 
@@ -207,7 +205,7 @@ async def test_without_an_error_callback_errors_are_logged(
         await nc.flush()
         own_server.kill()
         await asyncio.wait_for(lost.wait(), 5)
-        # By now perhaps that of an attempt, which a server that is dying may take and drop.
+        # It may be the error of an attempt: a server that is exiting may accept a connection and close it.
         assert isinstance(nc.last_error, errors.UnexpectedEOF | ConnectionRefusedError | ConnectionResetError)
     assert "nats: encountered error: UnexpectedEOF" in caplog.text
 
@@ -228,8 +226,8 @@ with NatsServer() as server, jetarrow.sync.connect(server.url, **options) as nc:
 
 
 @pytest.mark.parametrize("how", ["quiet", "logged"])
-def test_quiet_until_logging_is_set_up(how: str) -> None:
-    """A break is no line on stderr by itself; with logging it is one that can be filtered by its name."""
+def test_errors_without_logging_configuration_are_not_printed(how: str) -> None:
+    """A disconnect prints nothing on stderr; with logging it is a record with a logger name to filter by."""
     done = subprocess.run([sys.executable, "-c", BREAK, how], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
@@ -238,8 +236,8 @@ def test_quiet_until_logging_is_set_up(how: str) -> None:
     assert bool(lines) == (how == "logged")
 
 
-async def test_lame_duck(record: Any) -> None:
-    # Below these times the server does not go.
+async def test_lame_duck_mode_calls_callback(record: Any) -> None:
+    # The minimum times that the server accepts.
     config = "lame_duck_duration: 30s\nlame_duck_grace_period: 1s\n"
     with NatsServer(config=config, jetstream=False) as server:
         nc = await jetarrow.connect(server.url, **record.options())
@@ -270,7 +268,7 @@ print("done")
 
 
 @pytest.mark.parametrize("how", ["run", "loop"])
-def test_a_loop_that_ends_first_leaves_no_traceback(nats_url: str, how: str) -> None:
+def test_loop_that_ends_before_close_prints_no_traceback(nats_url: str, how: str) -> None:
     done = subprocess.run([sys.executable, "-c", LEFT_OPEN, nats_url, how], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
@@ -281,7 +279,7 @@ KINDS = [StopIteration, StopAsyncIteration, KeyboardInterrupt, SystemExit, Gener
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("face", ["async", "sync"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_whatever_a_credential_function_raises_ends_connect(
+def test_base_exception_of_credential_function_ends_connect(
     nats_url: str, kind: type[BaseException], face: str
 ) -> None:
     def token() -> str:
@@ -300,7 +298,7 @@ def test_whatever_a_credential_function_raises_ends_connect(
     assert time.monotonic() - begin < 5
 
 
-async def test_a_callback_that_raises_cancelled_does_not_keep_the_others(own_server: NatsServer, record: Any) -> None:
+async def test_callback_that_raises_cancelled_error_does_not_stop_events(own_server: NatsServer, record: Any) -> None:
     async def broken() -> None:
         record.seen.append("disconnected")
         raise asyncio.CancelledError

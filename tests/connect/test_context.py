@@ -58,7 +58,7 @@ def save(tool: Callable[..., str], server: NatsServer, name: str, *more: str) ->
     tool("context", "save", name, "-s", server.url, "--user", "ann", "--password", "s3cret-word", *more)
 
 
-async def test_a_context_that_the_tool_saved(server: NatsServer, tool: Callable[..., str]) -> None:
+async def test_connect_with_context_of_nats_tool(server: NatsServer, tool: Callable[..., str]) -> None:
     save(tool, server, "prod", "--js-domain", "hub", "--inbox-prefix", "_MINE", "--description", "ours")
     async with await jetarrow.connect(context="prod") as nc:
         assert nc.new_inbox().startswith("_MINE.")
@@ -71,7 +71,9 @@ async def test_a_context_that_the_tool_saved(server: NatsServer, tool: Callable[
         assert there.jetstream().account_info().domain == "hub"
 
 
-async def test_the_selected_one(server: NatsServer, tool: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connect_with_selected_context(
+    server: NatsServer, tool: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(tool, server, "one")
     save(tool, server, "two")
     tool("context", "select", "one")
@@ -86,7 +88,7 @@ async def test_the_selected_one(server: NatsServer, tool: Callable[..., str], mo
         await jetarrow.connect(context=True)
 
 
-async def test_explicit_options_win(server: NatsServer, home: Path, closed_port: int) -> None:
+async def test_options_of_the_call_override_context(server: NatsServer, home: Path, closed_port: int) -> None:
     login = {"user": "ann", "password": "s3cret-word"}
     written(home, "away", url=f"nats://127.0.0.1:{closed_port}", **login, inbox_prefix="_MINE")
     async with await jetarrow.connect(server.url, context="away", inbox_prefix="_OTHER") as nc:
@@ -94,7 +96,7 @@ async def test_explicit_options_win(server: NatsServer, home: Path, closed_port:
     written(home, "wrong", url=server.url, user="ann", password="not it")
     async with await jetarrow.connect(context="wrong", password="s3cret-word") as nc:
         assert nc.is_connected
-    # Another way to log in takes the place of the context's as a whole, as does a user in the address.
+    # Another kind of credentials replaces all of the context's, and so does a user in the address.
     written(home, "both", url=server.url, token="t", **login)
     assert merged(servers=server.url, token="mine") == {"servers": server.url, "token": "mine"}
     assert merged(servers="nats://bob:x@h") == {"servers": "nats://bob:x@h"}
@@ -108,7 +110,7 @@ def merged(**given: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def test_paths(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_context_expands_paths(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ann")
     monkeypatch.setenv("KEYS", "/keys")
     written(home, "files", creds="$KEYS/a.creds", ca="~/ca.pem", cert="/c.pem", key="/k.pem", tls_first=True)
@@ -130,14 +132,14 @@ def test_paths(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("creds", "op://vault/secret/x"),
     ],
 )
-async def test_what_cannot_be_used_is_named(home: Path, field: str, value: object) -> None:
+async def test_unsupported_context_field_raises_with_its_name(home: Path, field: str, value: object) -> None:
     written(home, "odd", url="nats://127.0.0.1:1", **{field: value})
     with pytest.raises(UnsupportedError, match=f"context 'odd'.*field '{field}'") as refused:
         await jetarrow.connect(context="odd")
     assert "secret" not in str(refused.value)
 
 
-async def test_what_is_no_context_file(home: Path) -> None:
+async def test_invalid_context_file_raises(home: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"context 'prod' does not exist in .*: no context exists"):
         await jetarrow.connect(context="prod")
     with pytest.raises(FileNotFoundError, match=r"no context is selected: .*NATS_CONTEXT"):
@@ -157,7 +159,7 @@ async def test_what_is_no_context_file(home: Path) -> None:
     assert "s3cret-word" not in "".join(map(str, (bad.value, bad.value.__cause__)))
 
 
-async def test_no_secret_is_shown(server: NatsServer, home: Path) -> None:
+async def test_context_errors_contain_no_secret(server: NatsServer, home: Path) -> None:
     written(home, "prod", url=server.url, user="ann", password="wr0ng-word")
     assert "wr0ng-word" not in repr(context_files.load("prod"))
     with pytest.raises(jetarrow.errors.Error) as refused:

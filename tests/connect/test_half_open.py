@@ -1,4 +1,4 @@
-"""Servers that are silent, and clients that end."""
+"""Unresponsive servers, and clients that are deleted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jetarrow.server import NatsServer
 from ..tools import connections, free_port, until
 
 
-async def test_half_open_is_found_within_two_intervals(own_server: NatsServer, record: Any) -> None:
+async def test_half_open_connection_is_detected_within_two_ping_intervals(own_server: NatsServer, record: Any) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=0.5, **record.options()) as nc:
         await nc.flush()
         own_server.pause()
@@ -31,8 +31,8 @@ async def test_half_open_is_found_within_two_intervals(own_server: NatsServer, r
         await nc.flush()
 
 
-async def test_half_open_is_found_while_publishing(own_server: NatsServer, record: Any) -> None:
-    """All buffers on the way are full then."""
+async def test_half_open_connection_is_detected_while_publishing(own_server: NatsServer, record: Any) -> None:
+    """All socket buffers are full then."""
     async with await jetarrow.connect(own_server.url, ping_interval=0.5, **record.options()) as nc:
         await nc.flush()
         own_server.pause()
@@ -54,7 +54,7 @@ async def test_half_open_is_found_while_publishing(own_server: NatsServer, recor
         await record.wait_for("reconnected", timeout=10)
 
 
-async def test_a_quiet_connection_lives(own_server: NatsServer, record: Any) -> None:
+async def test_idle_connection_remains_connected(own_server: NatsServer, record: Any) -> None:
     async with await jetarrow.connect(
         own_server.url, ping_interval=0.1, max_outstanding_pings=1, **record.options()
     ) as nc:
@@ -63,7 +63,7 @@ async def test_a_quiet_connection_lives(own_server: NatsServer, record: Any) -> 
         assert nc.is_connected
 
 
-async def test_close_waits_for_a_slow_server_but_not_for_a_dead_one(own_server: NatsServer) -> None:
+async def test_close_waits_for_slow_server_and_not_for_unresponsive_one(own_server: NatsServer) -> None:
     nc = await jetarrow.connect(own_server.url, ping_interval=30)
     own_server.pause()
     await nc.publish("a", b"x")
@@ -73,7 +73,7 @@ async def test_close_waits_for_a_slow_server_but_not_for_a_dead_one(own_server: 
     own_server.resume()
 
 
-async def test_a_client_that_is_collected_leaves_the_server() -> None:
+async def test_deleted_client_disconnects_from_server() -> None:
     monitor = free_port()
     with NatsServer(config=f"http: 127.0.0.1:{monitor}", jetstream=False) as server:
 
@@ -96,7 +96,7 @@ async def test_a_client_that_is_collected_leaves_the_server() -> None:
             return await count() == 1
 
         await until(gone)
-        # What it had published was sent.
+        # Its published messages were sent.
         for _ in range(1_000):
             await sub.next_msg(5)
         await other.close()

@@ -1,4 +1,4 @@
-"""Options and properties: nats-py's names and defaults, checked values, what they do."""
+"""Options and properties: nats-py's names and defaults, checks of values, effects."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from jetarrow.aio import client as ours
 from jetarrow.aio.client import Client, ServerVersion
 from jetarrow.server import NatsServer
 
-# Ours is shorter: a dead connection is found in 20 s, not in 6 minutes.
+# A shorter interval than nats-py's: an unresponsive server is detected after 20 s, not after 6 minutes.
 OTHER_DEFAULTS = {"ping_interval"}
 
 
-def test_every_option_of_nats_py() -> None:
+def test_connect_has_every_option_of_nats_py() -> None:
     theirs = inspect.signature(peer.Client.connect).parameters
     mine = inspect.signature(Client.connect).parameters
     assert len(theirs) > 35
-    # By position as well.
+    # Positional order too.
     assert list(mine)[: len(theirs)] == list(theirs)
     different = {name for name in theirs if theirs[name].default != mine[name].default}
     assert different == OTHER_DEFAULTS
@@ -33,7 +33,7 @@ def test_every_option_of_nats_py() -> None:
     assert mine["max_outstanding_pings"].default == 2
 
 
-def test_every_property_of_nats_py() -> None:
+def test_client_has_every_property_of_nats_py() -> None:
     def properties(cls: type) -> set[str]:
         return {name for name, value in inspect.getmembers(cls) if isinstance(value, property)}
 
@@ -47,7 +47,7 @@ def test_every_property_of_nats_py() -> None:
         assert hasattr(ours, name)
 
 
-async def test_servers_in_every_form(nats_url: str) -> None:
+async def test_connect_accepts_servers_in_every_form(nats_url: str) -> None:
     bare = nats_url.removeprefix("nats://")
     for servers in (nats_url, bare, [nats_url], (nats_url,), f"{nats_url}, {bare}", [f" {nats_url} "]):
         async with await jetarrow.connect(servers) as nc:  # type: ignore[arg-type]
@@ -74,7 +74,7 @@ BAD_SERVERS: list[Any] = [
 
 
 @pytest.mark.parametrize("servers", BAD_SERVERS, ids=repr)
-def test_bad_servers(servers: Any) -> None:
+def test_connect_with_invalid_servers_raises(servers: Any) -> None:
     begin = time.monotonic()
     with pytest.raises(errors.BadAddressError) as info:
         jetarrow.sync.connect(servers)
@@ -82,14 +82,14 @@ def test_bad_servers(servers: Any) -> None:
     assert time.monotonic() - begin < 1
 
 
-def test_a_bad_address_does_not_show_its_password() -> None:
+def test_invalid_address_error_contains_no_password() -> None:
     with pytest.raises(errors.BadAddressError) as info:
         jetarrow.sync.connect("nats://me:canary@host:notaport")
     assert "canary" not in f"{info.value} {info.value!r}"
     assert "host:notaport" in str(info.value)
 
 
-async def test_no_servers() -> None:
+async def test_connect_without_reachable_server_raises() -> None:
     with pytest.raises(errors.NoServersError):
         await jetarrow.connect([])
 
@@ -120,15 +120,17 @@ async def test_no_servers() -> None:
     ],
     ids=str,
 )
-async def test_bad_values(nats_url: str, options: dict[str, Any], error: type[Exception]) -> None:
+async def test_connect_with_invalid_option_values_raises(
+    nats_url: str, options: dict[str, Any], error: type[Exception]
+) -> None:
     with pytest.raises(error) as info:
         await jetarrow.connect(nats_url, **options)
     assert info.type is error
-    # It says which.
+    # The text has the option.
     assert next(iter(options)) in str(info.value)
 
 
-async def test_options_without_effect_are_taken(nats_url: str) -> None:
+async def test_connect_accepts_options_without_effect(nats_url: str) -> None:
     async with await jetarrow.connect(
         nats_url, pedantic=True, verbose=True, flusher_queue_size=1, flush_timeout=1.0, skip_subject_validation=True
     ) as nc:
@@ -138,8 +140,8 @@ async def test_options_without_effect_are_taken(nats_url: str) -> None:
     await client.close()
 
 
-async def test_what_the_server_is_told(own_server: NatsServer) -> None:
-    """Name, echo and the rest, as the server's own account of its connections has them."""
+async def test_connect_sends_options_to_server(own_server: NatsServer) -> None:
+    """Name, echo and other options, as the server's connection list has them."""
     async with (
         await jetarrow.connect(own_server.url, name="my name", no_echo=True) as quiet,
         await jetarrow.connect(own_server.url) as other,
@@ -166,7 +168,7 @@ async def test_what_the_server_is_told(own_server: NatsServer) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["my.inbox", b"my.inbox", "my.inbox."])
-async def test_inbox_prefix(nats_url: str, prefix: str | bytes) -> None:
+async def test_inbox_prefix_begins_reply_subjects(nats_url: str, prefix: str | bytes) -> None:
     async with await jetarrow.connect(nats_url, inbox_prefix=prefix) as nc:
         assert nc.new_inbox().startswith("my.inbox.")
         replies: list[str] = []
@@ -180,8 +182,8 @@ async def test_inbox_prefix(nats_url: str, prefix: str | bytes) -> None:
         assert replies[0].startswith("my.inbox.")
 
 
-async def test_flush_and_rtt_where_somebody_hears_everything(nats_url: str) -> None:
-    """A request to an unknown subject would be no request without listeners there."""
+async def test_flush_and_rtt_publish_no_message(nats_url: str) -> None:
+    """A wildcard subscriber receives no message of them, so they are no requests."""
     async with await jetarrow.connect(nats_url) as nc, await jetarrow.connect(nats_url, no_echo=True) as other:
         sub = await nc.subscribe(">")
         for client in (nc, other):
@@ -199,7 +201,7 @@ async def test_flush_and_rtt_where_somebody_hears_everything(nats_url: str) -> N
         await nc.rtt()
 
 
-async def test_stats_count_as_nats_py_does(nats_url: str) -> None:
+async def test_stats_equal_those_of_nats_py(nats_url: str) -> None:
     async def work(nc: Any, subject: str) -> dict[str, int]:
         sub = await nc.subscribe(subject)
         for size in (0, 1, 1_000):
@@ -216,13 +218,13 @@ async def test_stats_count_as_nats_py_does(nats_url: str) -> None:
     assert await work(await jetarrow.connect(nats_url), "stats.ours") == await work(theirs, "stats.theirs")
 
 
-async def test_many_flushes_at_once(nats_url: str) -> None:
+async def test_concurrent_flushes_return(nats_url: str) -> None:
     async with await jetarrow.connect(nats_url, ping_interval=0.05) as nc:
         for _ in range(20):
             await asyncio.gather(*(nc.flush(5) for _ in range(20)))
 
 
-async def test_a_flush_is_not_confirmed_by_a_server_that_stands_still(own_server: NatsServer) -> None:
+async def test_flush_with_paused_server_times_out(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
         await nc.flush()
         own_server.pause()
@@ -236,7 +238,7 @@ async def test_a_flush_is_not_confirmed_by_a_server_that_stands_still(own_server
         await nc.flush()
 
 
-async def test_a_flush_does_not_survive_a_break(own_server: NatsServer, record: Any) -> None:
+async def test_flush_raises_after_disconnect(own_server: NatsServer, record: Any) -> None:
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, **record.options()) as nc:
         own_server.pause()
         flushing = asyncio.create_task(nc.flush(20))
@@ -244,14 +246,14 @@ async def test_a_flush_does_not_survive_a_break(own_server: NatsServer, record: 
         own_server.kill()
         with pytest.raises(errors.FlushTimeoutError):
             await asyncio.wait_for(flushing, 5)
-        # One that begins while there is no connection waits for it.
+        # A flush that starts while disconnected waits for the reconnect.
         flushing = asyncio.create_task(nc.flush(20))
         await asyncio.to_thread(own_server.start)
         await flushing
         assert nc.is_connected
 
 
-async def test_before_during_and_after(nats_url: str) -> None:
+async def test_properties_before_during_and_after_connection(nats_url: str) -> None:
     nc = Client()
     states = ("is_closed", "is_connected", "is_connecting", "is_reconnecting", "is_draining", "is_draining_pubs")
     assert [name for name in states if getattr(nc, name)] == []
@@ -282,7 +284,7 @@ async def test_before_during_and_after(nats_url: str) -> None:
     await nc.close()
 
 
-def test_the_blocking_client_has_them_too(nats_url: str) -> None:
+def test_sync_client_has_the_same_properties(nats_url: str) -> None:
     with jetarrow.sync.connect(nats_url, name="blocking") as nc:
         assert nc.is_connected
         assert nc.connected_url is not None
@@ -302,7 +304,7 @@ def test_the_blocking_client_has_them_too(nats_url: str) -> None:
     assert nc.last_error is None
 
 
-async def test_last_error_of_a_failed_connect() -> None:
+async def test_last_error_after_failed_connect_is_its_error() -> None:
     nc = Client()
     with pytest.raises(errors.NoServersError) as info:
         await nc.connect("127.0.0.1:1", connect_timeout=1)
@@ -312,13 +314,13 @@ async def test_last_error_of_a_failed_connect() -> None:
 
 
 @pytest.mark.parametrize("text", ["2.15.1", "2.11.0-RC.1", "1.2.3+build.5", "1.2.3-beta+7"])
-def test_server_version(text: str) -> None:
+def test_server_version_has_parts(text: str) -> None:
     mine, theirs = ServerVersion(text), peer.ServerVersion(text)
     for part in ("major", "minor", "patch", "prerelease", "build", "dev"):
         assert str(getattr(mine, part)) == str(getattr(theirs, part))
     assert repr(mine) == repr(theirs)
 
 
-def test_server_version_that_is_none() -> None:
+def test_invalid_server_version_raises() -> None:
     with pytest.raises(ValueError, match="not a valid Semantic Version"):
         _ = ServerVersion("x").major

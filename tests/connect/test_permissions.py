@@ -1,4 +1,4 @@
-"""What the server does not permit fails at once, with its words, wherever it can be matched."""
+"""Operations without permission fail without delay, with the server's text, if the error can be attributed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONFIG = """
 authorization { users = [
   { user: all, password: x }
   { user: some, password: x, permissions: { publish: { deny: ["denied.>", "$JS.API.CONSUMER.MSG.NEXT.S.d"] } } }
-  { user: deaf, password: x, permissions: { subscribe: ["nothing"] } }
+  { user: no_inbox, password: x, permissions: { subscribe: ["nothing"] } }
 ] }
 """
 
@@ -46,8 +46,8 @@ async def js(server: NatsServer) -> AsyncIterator[JetStreamContext]:
 
 
 @pytest.fixture
-async def deaf(server: NatsServer) -> AsyncIterator[JetStreamContext]:
-    async with await jetarrow.connect(server.url, user="deaf", password="x") as nc:
+async def no_inbox(server: NatsServer) -> AsyncIterator[JetStreamContext]:
+    async with await jetarrow.connect(server.url, user="no_inbox", password="x") as nc:
         yield nc.jetstream()
 
 
@@ -67,14 +67,14 @@ def check(error: BaseException | None, subject: str = "denied.a") -> None:
     assert str(error) == f'nats: permissions violation for publish to "{subject}"'
 
 
-async def test_publish(js: JetStreamContext) -> None:
+async def test_publish_without_permission_raises(js: JetStreamContext) -> None:
     with At(), pytest.raises(errors.PermissionsViolationError) as info:
         await js.publish("denied.a", b"x", timeout=30)
     check(info.value)
     assert (await js.publish("allowed.a", b"x")).stream == "S"
 
 
-async def test_publish_async(js: JetStreamContext) -> None:
+async def test_publish_async_without_permission_fails_future(js: JetStreamContext) -> None:
     with At():
         futures = [await js.publish_async("denied.a" if i % 2 else "allowed.a", b"x") for i in range(2_000)]
         for i, future in enumerate(futures):
@@ -85,7 +85,7 @@ async def test_publish_async(js: JetStreamContext) -> None:
                 assert (await future).stream == "S"
 
 
-async def test_publisher(js: JetStreamContext) -> None:
+async def test_publisher_without_permission_fails_future(js: JetStreamContext) -> None:
     with At():
         async with js.publisher("denied.a") as publisher:
             future = await publisher.publish(b"x")
@@ -94,7 +94,7 @@ async def test_publisher(js: JetStreamContext) -> None:
 
 
 @pytest.mark.parametrize("subjects", ["one", "each its own"])
-async def test_publish_batch(js: JetStreamContext, subjects: str) -> None:
+async def test_publish_batch_without_permission_reports_rows(js: JetStreamContext, subjects: str) -> None:
     count = 3_000
     names = ["denied.a" if subjects == "one" else f"denied.{i}" for i in range(count)]
     with At():
@@ -105,7 +105,7 @@ async def test_publish_batch(js: JetStreamContext, subjects: str) -> None:
         check(error, names[row])
 
 
-async def test_part_of_a_batch(js: JetStreamContext) -> None:
+async def test_publish_batch_with_partial_permission_stores_permitted_rows(js: JetStreamContext) -> None:
     names = ["denied.a" if i % 10 == 3 else "allowed.a" for i in range(1_000)]
     with At():
         result = await js.publish_batch(names, [b"x"] * 1_000, timeout=30)
@@ -114,13 +114,13 @@ async def test_part_of_a_batch(js: JetStreamContext) -> None:
 
 
 @pytest.mark.parametrize("mode", ["atomic", "fast"])
-async def test_batches_as_a_whole(js: JetStreamContext, mode: str) -> None:
+async def test_atomic_and_fast_batches_without_permission_raise(js: JetStreamContext, mode: str) -> None:
     with At(), pytest.raises(BatchError) as info:
         await js.publish_batch("denied.a", [b"x"] * 100, mode=mode, timeout=30)
     check(info.value.__cause__)
 
 
-async def test_request(server: NatsServer) -> None:
+async def test_request_without_permission_raises(server: NatsServer) -> None:
     async with await jetarrow.connect(server.url, user="some", password="x") as nc:
         with At(), pytest.raises(errors.PermissionsViolationError) as info:
             await nc.request("denied.a", b"", timeout=30)
@@ -132,7 +132,7 @@ async def test_request(server: NatsServer) -> None:
             blocking.jetstream().publish("denied.a", b"", timeout=30)
 
 
-async def test_fetch(js: JetStreamContext) -> None:
+async def test_fetch_without_permission_raises(js: JetStreamContext) -> None:
     sub = await js.pull_subscribe_bind("d", "S")
     for _ in range(2):
         with At(), pytest.raises(errors.PermissionsViolationError) as info:
@@ -149,12 +149,12 @@ VERBS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_answers_that_may_not_come(deaf: JetStreamContext, verb: str) -> None:
-    """Publishing is permitted, the inbox for the answers is not."""
+async def test_reply_subject_without_permission_raises(no_inbox: JetStreamContext, verb: str) -> None:
+    """Publishing is permitted, subscribing to the inbox is not."""
     for _ in range(2):
         with At():
             try:
-                result = await VERBS[verb](deaf)
+                result = await VERBS[verb](no_inbox)
                 result.raise_for_errors()
             except BatchError as error:
                 cause: BaseException | None = error.__cause__ or error.errors[0].error

@@ -1,4 +1,4 @@
-"""Which servers there are to go to: the list, a handler that chooses, what a cluster tells."""
+"""The server pool: the given list, a handler that selects, servers that a cluster announces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..tools import free_port, port_of
 from ..yardstick.liar import INFO, requests
 
 
-async def test_force_reconnect_goes_to_the_other(two: tuple[NatsServer, NatsServer], record: Any) -> None:
+async def test_force_reconnect_connects_to_another_server(two: tuple[NatsServer, NatsServer], record: Any) -> None:
     first, second = two
     async with await jetarrow.connect([first.url, second.url], dont_randomize=True, **record.options()) as nc:
         for number, server in enumerate((second, first, second), start=1):
@@ -32,18 +32,18 @@ async def test_force_reconnect_goes_to_the_other(two: tuple[NatsServer, NatsServ
         assert record.errors == []
 
 
-async def test_what_comes_after_it_goes_to_the_next_link(nats_url: str) -> None:
+async def test_messages_after_force_reconnect_use_new_connection(nats_url: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         for _ in range(100):
             before = nc.client_id
             await nc.force_reconnect()
-            # The old link is gone when the call is back: nothing that comes now can be written into it.
+            # The old connection is closed when the call returns: later messages are not written to it.
             assert nc.is_reconnecting or nc.client_id != before
             await nc.flush()
             assert nc.client_id != before
 
 
-async def test_set_server_pool(two: tuple[NatsServer, NatsServer], record: Any) -> None:
+async def test_set_server_pool_replaces_servers(two: tuple[NatsServer, NatsServer], record: Any) -> None:
     first, second = two
     async with await jetarrow.connect(first.url, **record.options()) as nc:
         with pytest.raises(errors.BadAddressError):
@@ -52,7 +52,7 @@ async def test_set_server_pool(two: tuple[NatsServer, NatsServer], record: Any) 
         nc.set_server_pool([second.url.replace("//", "//me:canary@")])
         assert [url.port for url in nc.servers] == [second.port]
         assert "canary" not in repr(nc.servers)
-        # It counts from the next reconnect on.
+        # Used from the next reconnect on.
         assert port_of(nc) == first.port
         await nc.flush()
         await nc.force_reconnect()
@@ -65,7 +65,7 @@ async def test_set_server_pool(two: tuple[NatsServer, NatsServer], record: Any) 
         assert [server.uri.port for server in blocking.server_pool] == [second.port]
 
 
-async def test_the_handler_chooses(two: tuple[NatsServer, NatsServer], record: Any) -> None:
+async def test_reconnect_handler_selects_server(two: tuple[NatsServer, NatsServer], record: Any) -> None:
     first, second = two
     asked: list[tuple[list[Server], dict[str, Any]]] = []
 
@@ -92,7 +92,7 @@ async def test_the_handler_chooses(two: tuple[NatsServer, NatsServer], record: A
     assert info["max_payload"] == nc.max_payload
 
 
-async def test_a_handler_that_errs(own_server: NatsServer, record: Any) -> None:
+async def test_reconnect_handler_error_is_reported(own_server: NatsServer, record: Any) -> None:
     answers: list[Any] = [
         (Server(urlparse("nats://elsewhere:4222")), 0),
         (None, 0),
@@ -119,7 +119,7 @@ async def test_a_handler_that_errs(own_server: NatsServer, record: Any) -> None:
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Any]:
-    """A function that starts the next server of a cluster."""
+    """Returns a function that starts the next server of a cluster."""
     ports = [free_port() for _ in range(3)]
     routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
     with ExitStack() as stack:
@@ -135,7 +135,7 @@ async def cluster() -> AsyncIterator[Any]:
         yield start
 
 
-async def test_discovered_servers(cluster: Any, record: Any) -> None:
+async def test_announced_servers_are_added_to_pool(cluster: Any, record: Any) -> None:
     first = await cluster()
     async with await jetarrow.connect(first.url.replace("//", "//me:canary@"), **record.options()) as nc:
         assert nc.discovered_servers == []
@@ -146,7 +146,7 @@ async def test_discovered_servers(cluster: Any, record: Any) -> None:
         first.kill()
         await record.wait_for("reconnected")
         assert port_of(nc) == second.port
-    # Those that are known at the start are no news.
+    # Servers that are known at the start are not reported as discovered.
     await asyncio.to_thread(first.start)
     seen = len(record.seen)
     deadline = time.monotonic() + 10
@@ -160,8 +160,8 @@ async def test_discovered_servers(cluster: Any, record: Any) -> None:
     assert "discovered_server" not in record.seen[seen:]
 
 
-async def test_what_comes_with_the_first_answer_is_heard(record: Any) -> None:
-    """In one read: the PONG that ends the greeting, and an INFO with another server."""
+async def test_info_with_first_response_is_processed(record: Any) -> None:
+    """One read has the PONG that ends the handshake and an INFO with another server."""
 
     class Eager(Listener):
         async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -177,8 +177,8 @@ async def test_what_comes_with_the_first_answer_is_heard(record: Any) -> None:
         assert [url.port for url in nc.discovered_servers] == [1]
 
 
-async def test_the_limit_of_a_message_is_what_the_server_said_last() -> None:
-    """A megabyte where it never said one."""
+async def test_max_payload_is_updated_by_last_info() -> None:
+    """1 MiB if the server has not announced one."""
     greetings: list[dict[str, Any]] = []
 
     class Changing(Listener):
@@ -202,8 +202,8 @@ async def test_the_limit_of_a_message_is_what_the_server_said_last() -> None:
     assert [(greeting["lang"], greeting["version"]) for greeting in greetings] == [("python", jetarrow.__version__)]
 
 
-async def test_discovered_servers_keep_tls_and_the_name(cluster: Any, authority: Any, record: Any) -> None:
-    """They are told by address; their certificates are for the name they share."""
+async def test_announced_servers_use_tls_and_host_name(cluster: Any, authority: Any, record: Any) -> None:
+    """Announced servers have addresses; their certificates have a common name."""
     files = authority.issue("localhost")
     tls = f'tls {{ cert_file: "{files.cert}", key_file: "{files.key}" }}'
     first = await cluster(tls)

@@ -1,4 +1,4 @@
-"""Losing servers and finding them again."""
+"""Disconnects and reconnects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jetarrow.server import NatsServer
 from ..tools import port_of, until, wait_until
 
 
-async def test_the_next_server_takes_over(two: tuple[NatsServer, NatsServer], record: Any) -> None:
+async def test_reconnect_uses_next_server(two: tuple[NatsServer, NatsServer], record: Any) -> None:
     first, second = two
     async with await jetarrow.connect(
         [first.url, second.url], dont_randomize=True, reconnect_time_wait=0.1, **record.options()
@@ -37,13 +37,13 @@ async def test_the_next_server_takes_over(two: tuple[NatsServer, NatsServer], re
         await asyncio.to_thread(first.start)
         await record.wait_for("reconnected", 2)
         assert port_of(nc) == first.port
-        # The one that is away was tried as well, and that is remembered; a success forgets.
+        # The stopped server was tried too, and its failure is counted; a connection resets the count.
         assert failures()[first.port] == 0
         assert failures()[second.port] > 0
         assert nc.discovered_servers == []
 
 
-async def test_random_order(two: tuple[NatsServer, NatsServer]) -> None:
+async def test_servers_are_tried_in_random_order(two: tuple[NatsServer, NatsServer]) -> None:
     ports = set()
     for _ in range(40):
         async with await jetarrow.connect([server.url for server in two]) as nc:
@@ -51,7 +51,7 @@ async def test_random_order(two: tuple[NatsServer, NatsServer]) -> None:
     assert ports == {server.port for server in two}
 
 
-async def test_what_was_published_meanwhile_arrives(own_server: NatsServer, record: Any) -> None:
+async def test_messages_published_while_disconnected_are_delivered(own_server: NatsServer, record: Any) -> None:
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, **record.options()) as nc:
         sub = await nc.subscribe("a")
         own_server.kill()
@@ -62,7 +62,7 @@ async def test_what_was_published_meanwhile_arrives(own_server: NatsServer, reco
         assert (await sub.next_msg(10)).data == b"meanwhile"
 
 
-async def test_what_the_next_server_does_not_take_is_told(record: Any) -> None:
+async def test_queued_message_above_new_max_payload_is_reported(record: Any) -> None:
     with NatsServer(jetstream=False) as first:
         port = first.port
         nc = await jetarrow.connect(first.url, reconnect_time_wait=0.1, **record.options())
@@ -81,14 +81,14 @@ async def test_what_the_next_server_does_not_take_is_told(record: Any) -> None:
         await nc.close()
 
 
-async def test_given_up_after_max_reconnect_attempts(own_server: NatsServer, record: Any) -> None:
+async def test_connection_closes_after_max_reconnect_attempts(own_server: NatsServer, record: Any) -> None:
     nc = await jetarrow.connect(own_server.url, max_reconnect_attempts=3, reconnect_time_wait=0.01, **record.options())
     own_server.kill()
     await record.wait_for("closed")
     assert record.turns == ["disconnected", "closed"]
     assert nc.is_closed
     assert not nc.is_reconnecting
-    # As nats-py counts: more than so many failures. A server that is dying may take a connection and drop it.
+    # As in nats-py: more failures than the limit. A server that is exiting may accept a connection and close it.
     lost, *attempts, last = record.errors
     assert isinstance(lost, errors.UnexpectedEOF)
     assert len(attempts) == 4, record.errors
@@ -101,7 +101,7 @@ async def test_given_up_after_max_reconnect_attempts(own_server: NatsServer, rec
     assert record.turns == ["disconnected", "closed"]
 
 
-async def test_allow_reconnect_false(own_server: NatsServer, record: Any) -> None:
+async def test_allow_reconnect_false_closes_at_disconnect(own_server: NatsServer, record: Any) -> None:
     nc = await jetarrow.connect(own_server.url, allow_reconnect=False, **record.options())
     await nc.force_reconnect()
     await nc.flush()
@@ -113,7 +113,7 @@ async def test_allow_reconnect_false(own_server: NatsServer, record: Any) -> Non
     assert isinstance(nc.last_error, errors.UnexpectedEOF)
 
 
-def test_the_blocking_client_ends_too(own_server: NatsServer) -> None:
+def test_sync_client_closes_after_max_reconnect_attempts(own_server: NatsServer) -> None:
     with jetarrow.sync.connect(own_server.url, max_reconnect_attempts=1, reconnect_time_wait=0.01) as nc:
         own_server.kill()
         wait_until(lambda: nc.is_closed)
@@ -122,8 +122,8 @@ def test_the_blocking_client_ends_too(own_server: NatsServer) -> None:
             nc.flush()
 
 
-async def test_what_ended_it_is_known_before_it_was_told(own_server: NatsServer) -> None:
-    """Nothing reaches the callbacks while the loop is blocked."""
+async def test_last_error_is_set_before_callbacks_run(own_server: NatsServer) -> None:
+    """No callback runs while the loop is blocked."""
     nc = await jetarrow.connect(own_server.url, max_reconnect_attempts=2, reconnect_time_wait=0.5)
     own_server.kill()
     await until(lambda: nc.last_error is not None)
@@ -134,8 +134,8 @@ async def test_what_ended_it_is_known_before_it_was_told(own_server: NatsServer)
     assert isinstance(nc.last_error, errors.NoServersError)
 
 
-async def test_attempts_are_reconnect_time_wait_apart(record: Any) -> None:
-    """Attempts are counted where they arrive: at a port that refuses NATS."""
+async def test_reconnect_attempts_wait_reconnect_time_wait(record: Any) -> None:
+    """Attempts are counted at a port that closes each connection."""
     attempts: list[float] = []
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
@@ -162,7 +162,7 @@ async def test_attempts_are_reconnect_time_wait_apart(record: Any) -> None:
     thread.start()
     try:
         nc = await jetarrow.connect(f"127.0.0.1:{port}", reconnect_time_wait=0.2, **record.options())
-        await nc.publish("a", b"x")  # the fake ends the connection
+        await nc.publish("a", b"x")  # the fake server closes the connection
         await record.until(lambda: len(attempts) >= 8, 20)
         await nc.close()
     finally:
@@ -174,7 +174,7 @@ async def test_attempts_are_reconnect_time_wait_apart(record: Any) -> None:
     assert min(waits) >= 0.19, waits
 
 
-async def test_minus_one_waits_for_the_first_server(record: Any) -> None:
+async def test_connect_with_negative_max_attempts_waits_for_server(record: Any) -> None:
     with NatsServer(jetstream=False) as server:
         url = server.url
         server.stop()
@@ -186,11 +186,11 @@ async def test_minus_one_waits_for_the_first_server(record: Any) -> None:
         await asyncio.to_thread(server.start)
         async with await asyncio.wait_for(connecting, 10) as nc:
             await nc.flush()
-        # Coming up for the first time is no way back.
+        # The first connection is not a reconnect.
         assert record.turns == ["disconnected", "closed"]
 
 
-async def test_a_cancelled_connect_ends_its_attempts() -> None:
+async def test_cancelled_connect_stops_its_attempts() -> None:
     accepted: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(5)
@@ -203,7 +203,7 @@ async def test_a_cancelled_connect_ends_its_attempts() -> None:
         listener.settimeout(1)
         with pytest.raises(TimeoutError):
             while True:
-                # The attempt that was under way may be the last.
+                # An attempt in progress may be the last one.
                 accepted.append((await asyncio.to_thread(listener.accept))[0])
         assert len(accepted) <= 2
     for sock in accepted:

@@ -1,4 +1,4 @@
-"""A server with too many subscriptions does not name the one that it refused: its call fails with those words."""
+"""At its subscription limit, the server does not name the rejected subscription; the call fails with its text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def fetch(nc: Any) -> None:
     await sub.fetch(1, timeout=30)
 
 
-# Each with the number of subscriptions that it may have before the one that counts.
+# Each with the number of subscriptions that it has before the tested one.
 VERBS: dict[str, tuple[Callable[[Any], Awaitable[object]], int]] = {
     "request": (lambda nc: nc.request("$JS.API.INFO", timeout=30), 0),
     "publish": (lambda nc: nc.jetstream().publish("s.a", b"x", timeout=30), 0),
@@ -58,7 +58,7 @@ VERBS: dict[str, tuple[Callable[[Any], Awaitable[object]], int]] = {
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_call_without_its_subscription_says_what_the_server_said(server: NatsServer, verb: str) -> None:
+async def test_call_without_subscription_raises_server_error(server: NatsServer, verb: str) -> None:
     call, before = VERBS[verb]
     async with await jetarrow.connect(server.url) as nc:
         for number in range(LIMIT - before):
@@ -70,7 +70,7 @@ async def test_a_call_without_its_subscription_says_what_the_server_said(server:
 
 
 @pytest.mark.timeout(60)
-async def test_the_error_of_a_published_row_says_whether_it_may_be_stored(server: NatsServer) -> None:
+async def test_row_error_states_whether_row_may_be_stored(server: NatsServer) -> None:
     async with await jetarrow.connect(server.url) as other:
         for _ in range(20):
             before = (await other.jetstream().stream_info("S")).state.messages
@@ -83,7 +83,7 @@ async def test_the_error_of_a_published_row_says_whether_it_may_be_stored(server
             assert not stored or "was sent and may be stored" in str(info.value)
 
 
-async def test_the_callback_names_the_subscription_that_was_refused(server: NatsServer) -> None:
+async def test_error_callback_names_rejected_subscription(server: NatsServer) -> None:
     told: list[Exception] = []
 
     async def error_cb(error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""TLS with real certificates: what is trusted, and what is refused and how it says so."""
+"""TLS with real certificates: accepted ones, rejected ones, and the error texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from jetarrow import TLS, errors
 from jetarrow.server import NatsServer
 
-# What a handshake begins with.
+# First bytes of a TLS handshake record.
 TLS_RECORD = b"\x16\x03"
 
 
@@ -42,7 +42,7 @@ async def connects(url: str, **options: Any) -> None:
 
 
 async def refusal(url: str, **options: Any) -> errors.Error:
-    """The error, which must come within the connect timeout, the same on both faces."""
+    """The error, raised within the connect timeout, the same for the async and the sync client."""
     begin = time.monotonic()
     with pytest.raises(errors.Error) as info:
         await jetarrow.connect(url, **options)
@@ -53,7 +53,7 @@ async def refusal(url: str, **options: Any) -> errors.Error:
 
 
 @pytest.mark.parametrize("scheme", ["tls", "nats"])
-async def test_trusted(good: NatsServer, authority: Any, scheme: str) -> None:
+async def test_connect_with_trusted_certificate(good: NatsServer, authority: Any, scheme: str) -> None:
     for tls in (
         TLS(ca=authority.ca.cert),
         TLS(ca=str(authority.ca.cert)),
@@ -67,8 +67,8 @@ async def test_trusted(good: NatsServer, authority: Any, scheme: str) -> None:
         nc.flush()
 
 
-async def test_tls_1_2(authority: Any) -> None:
-    """As a proxy before the server may speak it; the server itself speaks newer."""
+async def test_connect_with_tls_1_2(authority: Any) -> None:
+    """A proxy in front of the server may use TLS 1.2; the server itself uses a newer version."""
     files = authority.issue("127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.cert, files.key)
@@ -91,27 +91,27 @@ async def test_tls_1_2(authority: Any) -> None:
     assert spoken == ["TLSv1.2"]
 
 
-async def test_a_ca_that_is_not_trusted(good: NatsServer) -> None:
+async def test_untrusted_ca_raises(good: NatsServer) -> None:
     error = await refusal(at(good))
     assert isinstance(error, errors.SecureConnFailedError)
     assert "jetarrow.TLS(ca=" in str(error)
-    # The server asks for TLS: no tls:// and no tls= is needed for a check against the system's CAs.
+    # The server requires TLS: without tls:// and tls= the system's CAs are used.
     assert isinstance(await refusal(at(good, scheme="nats")), errors.SecureConnFailedError)
 
 
-async def test_self_signed(authority: Any) -> None:
+async def test_self_signed_certificate_raises(authority: Any) -> None:
     files = authority.self_signed("127.0.0.1")
     with NatsServer(config=config(files), jetstream=False) as server:
         error = await refusal(at(server), tls=TLS(ca=authority.ca.cert))
         assert isinstance(error, errors.SecureConnFailedError)
         assert "not signed by a CA that is trusted here" in str(error)
-        # Trusted as such it will do, as with OpenSSL; its name is checked all the same.
+        # Trusted explicitly it is accepted, as with OpenSSL; the host name is still checked.
         await connects(at(server), tls=TLS(ca=files.cert))
         await connects(at(server), tls=files.context())
         assert "only for: 127.0.0.1" in str(await refusal(at(server, "localhost"), tls=TLS(ca=files.cert)))
 
 
-async def test_expired(authority: Any) -> None:
+async def test_expired_certificate_raises(authority: Any) -> None:
     with NatsServer(
         config=config(authority.issue("127.0.0.1", until=-datetime.timedelta(days=1))), jetstream=False
     ) as server:
@@ -120,7 +120,7 @@ async def test_expired(authority: Any) -> None:
         assert "expired" in str(error)
 
 
-async def test_wrong_host(authority: Any) -> None:
+async def test_wrong_host_name_raises(authority: Any) -> None:
     with NatsServer(config=config(authority.issue("other.example")), jetstream=False) as server:
         error = await refusal(at(server), tls=TLS(ca=authority.ca.cert))
         assert isinstance(error, errors.SecureConnFailedError)
@@ -131,13 +131,13 @@ async def test_wrong_host(authority: Any) -> None:
         unchecked = authority.ca.context()
         unchecked.check_hostname = False
         await connects(at(server), tls=unchecked)
-        # Without the name the signature is still checked.
+        # Without the host name check the signature is still checked.
         stranger = ssl.create_default_context()
         stranger.check_hostname = False
         assert isinstance(await refusal(at(server), tls=stranger), errors.SecureConnFailedError)
 
 
-async def test_no_verification(good: NatsServer) -> None:
+async def test_verify_false_accepts_any_certificate(good: NatsServer) -> None:
     await connects(at(good), tls=TLS(verify=False))
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -145,7 +145,7 @@ async def test_no_verification(good: NatsServer) -> None:
     await connects(at(good), tls=context)
 
 
-async def test_client_certificate(authority: Any) -> None:
+async def test_client_certificate_is_sent(authority: Any) -> None:
     server_files, mine, ca = authority.issue("127.0.0.1"), authority.issue("me"), authority.ca
     with NatsServer(config=config(server_files, f'ca_file: "{ca.cert}", verify: true'), jetstream=False) as server:
         await connects(at(server), tls=TLS(ca=ca.cert, cert=mine.cert, key=mine.key))
@@ -165,7 +165,7 @@ async def test_client_certificate(authority: Any) -> None:
             assert "ssl.SSLContext" in str(error)
 
 
-def test_what_is_taken_from_a_context(authority: Any) -> None:
+def test_settings_are_read_from_ssl_context(authority: Any) -> None:
     context = authority.ca.context()
     assert TLS.from_context(context).check_hostname
     context.check_hostname = False
@@ -175,7 +175,7 @@ def test_what_is_taken_from_a_context(authority: Any) -> None:
     assert TLS.from_context(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)).ca is None
 
 
-async def test_refused_certificates_are_ssl_errors(good: NatsServer, authority: Any) -> None:
+async def test_rejected_certificate_raises_ssl_error(good: NatsServer, authority: Any) -> None:
     with NatsServer(config=config(authority.issue("other.example")), jetstream=False) as named:
         for server, tls in ((good, TLS()), (named, TLS(ca=authority.ca.cert))):
             with pytest.raises(ssl.SSLError) as refused:
@@ -185,27 +185,27 @@ async def test_refused_certificates_are_ssl_errors(good: NatsServer, authority: 
             assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
 
 
-async def test_a_name_need_not_be_checked(authority: Any) -> None:
+async def test_check_hostname_false_accepts_other_name(authority: Any) -> None:
     with NatsServer(config=config(authority.issue("other.example")), jetstream=False) as server:
         await connects(at(server), tls=TLS(ca=authority.ca.cert, check_hostname=False))
 
 
-async def test_handshake_first(authority: Any, good: NatsServer) -> None:
+async def test_handshake_first_connects(authority: Any, good: NatsServer) -> None:
     files = authority.issue("127.0.0.1")
     with NatsServer(config=config(files, "handshake_first: true"), jetstream=False) as server:
         await connects(at(server), tls=TLS(ca=authority.ca.cert, handshake_first=True))
         await connects(at(server, scheme="nats"), tls=authority.ca.context(), tls_handshake_first=True)
-    # A server that speaks first.
+    # A server that sends INFO before the handshake.
     error = await refusal(at(good), tls=TLS(ca=authority.ca.cert, handshake_first=True))
     assert type(error) is errors.SecureConnWantedError
-    # It does have TLS: that is not what is wrong.
+    # The server offers TLS, so the error must not deny it.
     assert "does not begin with a TLS handshake" in str(error)
     assert "tls_handshake_first" in str(error)
 
 
 @pytest.fixture
 def plaintext() -> Iterator[tuple[int, Callable[[], bytes]]]:
-    """A server without TLS that keeps what it was sent."""
+    """A server without TLS that records received data."""
     received = bytearray()
     done = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -246,7 +246,9 @@ def plaintext() -> Iterator[tuple[int, Callable[[], bytes]]]:
 
 
 @pytest.mark.parametrize("form", ["tls://", "tls=", "context", "first"])
-async def test_no_credential_in_clear(plaintext: tuple[int, Callable[[], bytes]], authority: Any, form: str) -> None:
+async def test_credentials_are_not_sent_without_tls(
+    plaintext: tuple[int, Callable[[], bytes]], authority: Any, form: str
+) -> None:
     port, wire = plaintext
     options: dict[str, Any] = {
         "tls://": {},
@@ -264,7 +266,7 @@ async def test_no_credential_in_clear(plaintext: tuple[int, Callable[[], bytes]]
 
 
 @pytest.mark.parametrize("plain_first", [False, True])
-async def test_one_tls_address_means_all(
+async def test_one_tls_address_requires_tls_for_all_servers(
     plaintext: tuple[int, Callable[[], bytes]], good: NatsServer, plain_first: bool
 ) -> None:
     port, wire = plaintext
@@ -272,14 +274,14 @@ async def test_one_tls_address_means_all(
     both = [plain, secure] if plain_first else [secure, plain]
     with pytest.raises(errors.Error) as info:
         await jetarrow.connect([url for url, _ in both], user="me", password="canary", dont_randomize=True)
-    # Both were asked; the first is what it says.
+    # Both servers were tried; the text has the error of the first.
     assert issubclass(info.type, both[0][1])
     assert wire().startswith(TLS_RECORD)
     assert b"canary" not in wire()
     assert b"CONNECT" not in wire()
 
 
-def test_bad_settings(authority: Any, good: NatsServer) -> None:
+def test_invalid_tls_settings_raise(authority: Any, good: NatsServer) -> None:
     mine, other = authority.issue("me"), authority.issue("other")
     for tls, expected, text in (
         (TLS(cert=mine.cert), ValueError, "cert and key"),
@@ -296,14 +298,14 @@ def test_bad_settings(authority: Any, good: NatsServer) -> None:
         jetarrow.sync.connect(at(good), tls_hostname="not a host!")
 
 
-def test_a_key_is_not_shown(authority: Any) -> None:
+def test_tls_repr_omits_key(authority: Any) -> None:
     mine = authority.issue("me")
     shown = repr(TLS(cert=mine.cert.read_text(), key=mine.key.read_text()))
     assert "PRIVATE KEY" not in shown
     assert "TLS(" in shown
 
 
-def test_ssl_context(good: NatsServer, authority: Any) -> None:
+def test_client_ssl_context_is_the_given_one(good: NatsServer, authority: Any) -> None:
     context = authority.ca.context()
     with jetarrow.sync.connect(at(good), tls=context) as nc:
         assert nc.ssl_context is context

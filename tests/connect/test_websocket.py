@@ -27,7 +27,7 @@ async def works(url: str, **options: Any) -> None:
         await nc.flush()
         js = nc.jetstream()
         await js.add_stream(name="WS", subjects=["ws.>"])
-        # More than one frame's worth.
+        # Larger than one frame.
         payloads = [bytes([i % 256]) * 100_000 for i in range(100)]
         result = await js.publish_batch("ws.a", payloads)
         assert result.stored == 100
@@ -36,7 +36,7 @@ async def works(url: str, **options: Any) -> None:
         await js.delete_stream("WS")
 
 
-async def test_ws() -> None:
+async def test_connect_over_websocket() -> None:
     server, port = serve("no_tls: true")
     with server:
         await works(f"ws://127.0.0.1:{port}")
@@ -44,7 +44,7 @@ async def test_ws() -> None:
             assert nc.rtt() < 5
 
 
-async def test_wss(authority: Any) -> None:
+async def test_connect_over_websocket_with_tls(authority: Any) -> None:
     files = authority.issue("127.0.0.1")
     server, port = serve(f'tls {{ cert_file: "{files.cert}", key_file: "{files.key}" }}')
     with server:
@@ -54,7 +54,7 @@ async def test_wss(authority: Any) -> None:
             await jetarrow.connect(f"wss://127.0.0.1:{port}")
 
 
-async def test_credentials_and_reconnect(record: Any) -> None:
+async def test_websocket_with_credentials_reconnects(record: Any) -> None:
     server, port = serve("no_tls: true", "authorization { user: me, password: canary }")
     with server:
         with pytest.raises(errors.AuthorizationError):
@@ -67,13 +67,13 @@ async def test_credentials_and_reconnect(record: Any) -> None:
         assert record.turns == ["disconnected", "reconnected", "disconnected", "closed"]
 
 
-async def test_no_mixing() -> None:
+async def test_websocket_and_tcp_addresses_together_raise() -> None:
     with pytest.raises(errors.BadAddressError, match="mixing of websocket"):
         await jetarrow.connect(["ws://127.0.0.1:1", "nats://127.0.0.1:1"])
 
 
-async def test_own_headers_are_sent() -> None:
-    """As a proxy in front of the server may want them; names and values are checked before, and no value is shown."""
+async def test_websocket_request_has_given_headers() -> None:
+    """A proxy in front of the server may require headers. They are checked first; error texts contain no value."""
     heard: list[bytes] = []
 
     class Proxy(Listener):

@@ -1,4 +1,4 @@
-"""What our services say is read by nats-py and the `nats` command, and the other way round."""
+"""Interoperability of services with nats-py and the `nats` tool, in both directions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def command(nats_url: str, nats_tool: str) -> list[str]:
 
 @pytest.fixture
 def tool(command: list[str]) -> Tool:
-    """Runs `nats ...`; what it prints."""
+    """Runs `nats ...`, and returns its output."""
 
     def run(*arguments: str) -> str:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NATS_")}
@@ -47,7 +47,7 @@ def tool(command: list[str]) -> Tool:
 
 @pytest.fixture
 def served(command: list[str]) -> Iterator[str]:
-    """The name of a service of the command's own, written in Go."""
+    """The name of a service that the `nats` tool, written in Go, provides."""
     name = f"go{time.monotonic_ns()}"
     with subprocess.Popen([*command, "service", "serve", name], stdout=subprocess.PIPE, text=True) as process:
         yield name
@@ -58,13 +58,13 @@ async def echo(request: Request) -> None:
     await request.respond(request.data)
 
 
-async def test_nats_py_and_the_command_read(nc: Client, nats_url: str, tool: Tool) -> None:
+async def test_nats_py_and_nats_tool_parse_our_responses(nc: Client, nats_url: str, tool: Tool) -> None:
     async with await add_service(
         nc, name="ours", version="1.2.3", description="a text", metadata={"k": "v"}
     ) as service:
         await service.add_group("g").add_endpoint("echo", echo, metadata={"m": "1"})
         theirs = await nats.connect(nats_url)
-        # The endpoint is asked for over another connection.
+        # The request uses another connection.
         await nc.flush()
 
         async def asked(verb: str) -> Any:
@@ -86,11 +86,11 @@ async def test_nats_py_and_the_command_read(nc: Client, nats_url: str, tool: Too
         assert (await asyncio.to_thread(tool, "request", "--raw", "g.echo", "hello")).strip() == "hello"
 
 
-async def test_nats_py_is_read(nc: Client, nats_url: str) -> None:
+async def test_responses_of_nats_py_are_parsed(nc: Client, nats_url: str) -> None:
     theirs = await nats.connect(nats_url)
     service = await nats.micro.add_service(theirs, name="theirs", version="1.0.0")
     await service.add_endpoint(name="echo", subject="theirs.echo", handler=echo)
-    # Over another connection: it must not overtake what nats-py subscribes to.
+    # Another connection: the request must not precede nats-py's subscriptions.
     await settle(theirs)
     assert (await nc.request("theirs.echo", b"x")).data == b"x"
 
@@ -105,7 +105,7 @@ async def test_nats_py_is_read(nc: Client, nats_url: str) -> None:
     await theirs.close()
 
 
-async def test_go_is_read(nc: Client, served: str) -> None:
+async def test_responses_of_go_are_parsed(nc: Client, served: str) -> None:
     async def there() -> bool:
         try:
             await nc.request(f"$SRV.PING.{served}", b"", timeout=5)

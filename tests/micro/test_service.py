@@ -1,4 +1,4 @@
-"""Services: endpoints, groups, errors, and what they say about themselves."""
+"""Services: endpoints, groups, errors, discovery and statistics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def asked(nc: Client, subject: str) -> dict[str, Any]:
     return found
 
 
-async def test_requests_are_answered(nc: Client) -> None:
+async def test_endpoint_answers_requests(nc: Client) -> None:
     async with await add_service(nc, name="svc", version="1.0.0") as service:
         await service.add_endpoint(name="echo", handler=echo)
         answer = await nc.request("echo", b"data", headers={"A": "1"})
@@ -55,7 +55,7 @@ async def test_requests_are_answered(nc: Client) -> None:
         await nc.request("echo", b"", timeout=5)
 
 
-async def test_what_it_says(nc: Client) -> None:
+async def test_service_answers_ping_and_info(nc: Client) -> None:
     config = ServiceConfig("says", "1.2.3-rc.1+b", description="a text", metadata={"k": "v"})
     async with await add_service(nc, config) as service:
         await service.add_endpoint("echo", echo, metadata={"m": "1"}, queue_group="mine")
@@ -79,7 +79,7 @@ async def test_what_it_says(nc: Client) -> None:
         assert repr(service) == f"<Service: 'says' 1.2.3-rc.1+b, 1 endpoints, id {service.id}>"
 
 
-async def test_stats(nc: Client) -> None:
+async def test_service_answers_stats(nc: Client) -> None:
     def handler(stats: Any) -> dict[str, str]:
         return {"endpoint": stats.name}
 
@@ -108,11 +108,11 @@ async def test_stats(nc: Client) -> None:
         assert after.started > before
         each = after.endpoints[1]
         assert (each.num_requests, each.num_errors, each.processing_time, each.last_error) == (0, 0, 0, None)
-        # What it says after a reset can be sent, too.
+        # The statistics after a reset can be sent too.
         assert (await asked(nc, "$SRV.STATS.counts"))["endpoints"][1]["average_processing_time"] == 0
 
 
-async def test_errors(nc: Client) -> None:
+async def test_handler_errors_are_sent_as_error_responses(nc: Client) -> None:
     async def handle(request: Request) -> None:
         what = request.data.decode()
         if what == "service":
@@ -140,11 +140,11 @@ async def test_errors(nc: Client) -> None:
         assert answer.headers == {"A": "1", "Nats-Service-Error": "pay first", "Nats-Service-Error-Code": "402"}
         assert await headers(b"fine") == {}
         stats = service.stats().endpoints[0]
-        # An answer that is an error counts as one, as in Go.
+        # An error response counts as an error, as in nats.go.
         assert (stats.num_requests, stats.num_errors, stats.last_error) == (4, 3, "402:pay\r\nfirst")
 
 
-async def test_nobody_waits_for_the_answer(nc: Client) -> None:
+async def test_message_without_reply_subject_counts_as_error(nc: Client) -> None:
     async with await add_service(nc, name="silent", version="1.0.0") as service:
         await service.add_endpoint("echo", echo)
         await nc.publish("echo", b"x")
@@ -153,7 +153,7 @@ async def test_nobody_waits_for_the_answer(nc: Client) -> None:
         assert (await nc.request("echo", b"y")).data == b"y", "it goes on"
 
 
-async def test_groups(nc: Client) -> None:
+async def test_group_name_prefixes_endpoint_subjects(nc: Client) -> None:
     async with await add_service(nc, name="groups", version="1.0.0", queue_group="svc") as service:
         outer = service.add_group("v1")
         inner = outer.add_group(name="math", queue_group="own")
@@ -177,7 +177,7 @@ async def test_groups(nc: Client) -> None:
             assert (await nc.request(subject, b"x")).data == b"x"
 
 
-async def test_instances_share_their_requests(nc: Client) -> None:
+async def test_instances_share_requests_of_queue_group(nc: Client) -> None:
     services = [await add_service(nc, name="many", version="1.0.0") for _ in range(3)]
     for service in services:
         await service.add_endpoint("shared", echo)
@@ -193,7 +193,7 @@ async def test_instances_share_their_requests(nc: Client) -> None:
         await service.stop()
 
 
-async def test_stop(nc: Client) -> None:
+async def test_stop_answers_received_requests(nc: Client) -> None:
     service = await add_service(nc, name="stops", version="1.0.0")
     begun, go = asyncio.Event(), asyncio.Event()
 
@@ -209,7 +209,7 @@ async def test_stop(nc: Client) -> None:
     stopping = asyncio.ensure_future(service.stop())
     await asyncio.sleep(0)
     go.set()
-    # What had come is answered.
+    # Received requests are answered.
     assert [answer.data for answer in await asyncio.gather(*answers)] == [b"done"] * 3
     await stopping
     await asyncio.wait_for(service.stopped.wait(), 5)
@@ -220,7 +220,7 @@ async def test_stop(nc: Client) -> None:
     assert service.info().endpoints == []
 
 
-async def test_stop_after_the_connection(nats_url: str) -> None:
+async def test_stop_after_closed_connection_returns(nats_url: str) -> None:
     nc = await jetarrow.connect(nats_url)
     service = await add_service(nc, name="closed", version="1.0.0")
     await service.add_endpoint("echo-closed", echo)
@@ -229,7 +229,7 @@ async def test_stop_after_the_connection(nats_url: str) -> None:
     assert service.stopped.is_set()
 
 
-async def test_start_again(nc: Client) -> None:
+async def test_start_twice_subscribes_once(nc: Client) -> None:
     service = await add_service(nc, name="once", version="1.0.0")
     await service.start()
     inbox = nc.new_inbox()
@@ -257,13 +257,13 @@ async def test_start_again(nc: Client) -> None:
         {"queue_group": "a b"},
     ],
 )
-def test_services_that_are_none(fields: dict[str, Any]) -> None:
+def test_invalid_service_configuration_raises(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"Invalid|empty"):
         ServiceConfig(**{"name": "a", "version": "1.0.0", **fields})
 
 
 @pytest.mark.parametrize("version", ["0.0.0", "1.0.0", "10.20.30", "1.0.0-alpha", "1.0.0-a.1-b+x.y", "1.0.0+001"])
-def test_versions(version: str) -> None:
+def test_semantic_versions_are_accepted(version: str) -> None:
     assert ServiceConfig("a", version).version == version
 
 
@@ -271,12 +271,12 @@ def test_versions(version: str) -> None:
     "fields",
     [{"name": ""}, {"name": "a.b"}, {"subject": "a b"}, {"subject": ">.a"}, {"subject": "a\n"}, {"queue_group": "a b"}],
 )
-def test_endpoints_that_are_none(fields: dict[str, Any]) -> None:
+def test_invalid_endpoint_configuration_raises(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"Invalid|empty"):
         EndpointConfig(**{"name": "a", "handler": echo, **fields})
 
 
-async def test_arguments(nc: Client) -> None:
+async def test_keyword_arguments_override_configuration(nc: Client) -> None:
     async with await add_service(nc, ServiceConfig("a", "1.0.0"), description="d") as service:
         assert service.info().description == "d"
         for call in (
@@ -294,12 +294,12 @@ async def test_arguments(nc: Client) -> None:
         await add_service(nc, name="a")  # type: ignore[call-arg]
 
 
-def test_control_subjects() -> None:
+def test_control_subject_has_verb_name_and_id() -> None:
     assert control_subject(ServiceVerb.PING) == "$SRV.PING"
     assert control_subject(ServiceVerb.INFO, "a") == "$SRV.INFO.a"
     assert control_subject(ServiceVerb.STATS, "a", "b", prefix="X") == "X.STATS.a.b"
 
 
-async def test_the_blocking_client_has_no_services(nats_url: str) -> None:
+async def test_sync_client_has_no_services(nats_url: str) -> None:
     with jetarrow.sync.connect(nats_url) as nc, pytest.raises(TypeError, match="callbacks"):
         await add_service(nc, name="a", version="1.0.0")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Services answer: from the moment that `add_endpoint` returns, with errors of any size, with stats whatever fails."""
+"""Responses of services: after `add_endpoint` returns, with errors of any size, with statistics after failures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def errors() -> list[Exception]:
 
 @pytest.fixture
 async def small(errors: list[Exception]) -> AsyncIterator[Client]:
-    """A connection to a server that takes 4 KiB a message."""
+    """A connection to a server with a `max_payload` of 4 KiB."""
 
     async def take(error: Exception) -> None:
         errors.append(error)
@@ -56,7 +56,7 @@ async def stats_of(nc: Client, service: Service) -> dict[str, Any]:
     return found
 
 
-async def test_endpoint_answers_another_client_once_it_is_added(nc: Client, nats_url: str) -> None:
+async def test_endpoint_answers_another_client_after_add_endpoint_returns(nc: Client, nats_url: str) -> None:
     async with await jetarrow.connect(nats_url) as other, await add_service(nc, name="soon", version="1.0.0") as svc:
         group = svc.add_group("soon")
         for number in range(200):
@@ -65,7 +65,7 @@ async def test_endpoint_answers_another_client_once_it_is_added(nc: Client, nats
             assert (await other.request(subject, b"x", timeout=5)).data == b"x"
 
 
-async def test_endpoint_that_the_server_does_not_confirm_is_not_added(own_server: NatsServer) -> None:
+async def test_unconfirmed_endpoint_is_not_added(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
         service = await add_service(nc, name="paused", version="1.0.0")
         flush = nc.flush
@@ -105,7 +105,7 @@ async def test_endpoint_that_the_server_does_not_confirm_is_not_added(own_server
     ],
     ids=lambda value: repr(value)[:20] if not isinstance(value, Failing) else "Failing",
 )
-async def test_error_of_any_text_is_answered(small: Client, error: Exception, code: str, begin: str) -> None:
+async def test_error_with_any_text_is_sent(small: Client, error: Exception, code: str, begin: str) -> None:
     async def fails(request: Request) -> None:
         raise error
 
@@ -118,13 +118,13 @@ async def test_error_of_any_text_is_answered(small: Client, error: Exception, co
         assert text.startswith(begin)
         assert len(text.encode()) < MAX_PAYLOAD
         assert text.endswith(" ... (cut)") == (len(str(error) if not isinstance(error, Failing) else "") > MAX_PAYLOAD)
-        # The same error in the stats does not make their answer too large.
+        # The same error in the statistics does not make that response too large.
         (endpoint,) = (await stats_of(small, service))["endpoints"]
         assert endpoint["num_errors"] == 1
         assert len(endpoint["last_error"].encode("utf-8", "replace")) <= 1024
 
 
-async def test_explicit_error_is_cut_to_what_data_and_headers_leave(small: Client) -> None:
+async def test_error_description_is_truncated_to_max_payload(small: Client) -> None:
     async def fails(request: Request) -> None:
         await request.respond_error("402", "z" * MAX_PAYLOAD, data=b"d" * 3000, headers={"A": "b" * 500})
 
@@ -136,7 +136,7 @@ async def test_explicit_error_is_cut_to_what_data_and_headers_leave(small: Clien
         await service.add_endpoint("large", too_large)
         answer = await small.request("do", b"", timeout=5)
         assert (answer.data, (answer.headers or {})["A"]) == (b"d" * 3000, "b" * 500)
-        # To the last byte.
+        # Exactly the limit.
         text = (answer.headers or {})["Nats-Service-Error"]
         assert 400 < len(text) < 596
         answer = await small.request("large", b"", timeout=5)
@@ -146,7 +146,7 @@ async def test_explicit_error_is_cut_to_what_data_and_headers_leave(small: Clien
 
 @bounded(300)
 @given(st.text(max_size=40), st.integers(-5, 100))
-def test_cut_text_fits_and_is_a_beginning(text: str, size: int) -> None:
+def test_truncated_text_fits_and_is_a_prefix(text: str, size: int) -> None:
     found = truncate(text, size)
     data = text.encode("utf-8", "surrogatepass")
     assert len(found.encode("utf-8", "surrogatepass")) <= max(size, 0) or found == text
@@ -156,7 +156,7 @@ def test_cut_text_fits_and_is_a_beginning(text: str, size: int) -> None:
         assert text.startswith(found.removesuffix(" ... (cut)"))
 
 
-async def test_stats_are_answered_without_data_when_the_handler_fails(
+async def test_stats_omit_data_when_handler_fails(
     small: Client, errors: list[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     def handler(stats: Any) -> Any:
@@ -180,7 +180,7 @@ async def test_stats_are_answered_without_data_when_the_handler_fails(
 @pytest.mark.parametrize(
     ("data", "kind"), [(object(), TypeError), ({1, 2}, TypeError), ("x" * MAX_PAYLOAD, MaxPayloadError)]
 )
-async def test_stats_are_answered_without_data_that_cannot_be_sent(
+async def test_stats_omit_data_that_cannot_be_sent(
     small: Client, errors: list[Exception], data: Any, kind: type[Exception]
 ) -> None:
     async with await add_service(small, name="stats", version="1.0.0", stats_handler=lambda _: data) as service:
@@ -192,7 +192,7 @@ async def test_stats_are_answered_without_data_that_cannot_be_sent(
         assert "stats" in str(errors[0])
 
 
-async def test_answer_that_is_too_large_is_an_error(small: Client, errors: list[Exception]) -> None:
+async def test_response_above_max_payload_is_an_error(small: Client, errors: list[Exception]) -> None:
     async with await add_service(small, name="large", version="1.0.0") as service:
         for number in range(100):
             await service.add_endpoint(f"endpoint-{number}", echo)
@@ -214,7 +214,7 @@ async def test_failing_stats_handler_is_logged_without_error_cb(nc: Client, capl
         await until(lambda: "LookupError: no data" in caplog.text)
 
 
-async def test_stop_while_an_endpoint_is_added_ends_it(nc: Client) -> None:
+async def test_stop_while_an_endpoint_is_added_stops_it(nc: Client) -> None:
     service = await add_service(nc, name="stopped", version="1.0.0")
     adding = asyncio.ensure_future(service.add_endpoint("stopped-e", echo))
     await asyncio.sleep(0)
