@@ -1,6 +1,6 @@
 """The native core. Not public: use the classes of `jetarrow` and `jetarrow.sync`.
 
-What is in it stands in `jetarrow/_native`, a file each verb, as in rust/src/py.
+The stubs are in `jetarrow/_native`, one file per module of rust/python/src.
 """
 
 from jetarrow._native.batch import Array as Array

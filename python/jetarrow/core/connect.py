@@ -128,8 +128,8 @@ class Connect:
                 disconnects.
             dont_randomize: Try the servers in the given order.
             no_echo: The server does not send the client its own messages.
-            tls: Requires TLS. Of an `ssl.SSLContext` the trusted CAs, verification and host name check are used. A
-                client certificate cannot be read from a context: use `jetarrow.TLS` for it.
+            tls: Requires TLS. An `ssl.SSLContext` provides trusted CAs, verification and host name check. Its client
+                certificate cannot be read: use `jetarrow.TLS` for one.
             tls_hostname: Host name that the server's certificate must have, instead of the address's host.
             tls_handshake_first: The TLS handshake precedes the server's INFO; the server needs the same setting.
             user: A string or a function; or as `nats://user:password@host`.

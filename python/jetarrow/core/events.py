@@ -14,7 +14,7 @@ from jetarrow.core.errors import InvalidCallbackTypeError
 
 Callback: TypeAlias = Callable[[], Awaitable[None]]
 ErrorCallback: TypeAlias = Callable[[Exception], Awaitable[None]]
-# Of the sync client.
+# Callbacks of the sync client.
 PlainCallback: TypeAlias = Callable[[], object]
 PlainErrorCallback: TypeAlias = Callable[[Exception], object]
 

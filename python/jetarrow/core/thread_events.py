@@ -42,7 +42,7 @@ class ThreadEvents:
         self._callbacks = {name.removesuffix("_cb"): callback for name, callback in callbacks.items() if callback}
         self._connection_log = ConnectionLog(session)
         self._waiting: deque[tuple[str, Exception | None]] = deque()
-        self._waiters: deque[threading.Event] = deque()
+        self._wait_events: deque[threading.Event] = deque()
         self._is_stopping = False
         self._has_ended = False
         self._thread_bridge = ThreadBridge()
@@ -72,7 +72,7 @@ class ThreadEvents:
         if threading.current_thread() is self._thread:
             return
         done = threading.Event()
-        self._waiters.append(done)
+        self._wait_events.append(done)
         # An ended thread sets no waiter; an ending one sets all of them. A forked child has no thread.
         if self._has_ended:
             return
@@ -92,19 +92,19 @@ class ThreadEvents:
             self._handle_events(owner)
         finally:
             self._has_ended = True
-            for done in list(self._waiters):
+            for done in list(self._wait_events):
                 done.set()
 
     def _handle_events(self, owner: weakref.ref[Any]) -> None:
         with self._thread_bridge.open() as wait:
             while True:
                 if wait(_OWNER_CHECK_INTERVAL):
-                    waiters = list(self._waiters)
+                    wait_events = list(self._wait_events)
                     self.bridge.drain()
                     while self._waiting:
                         self._call(*self._waiting.popleft())
-                    for done in waiters:
-                        self._waiters.remove(done)
+                    for done in wait_events:
+                        self._wait_events.remove(done)
                         done.set()
                 if self._is_stopping or owner() is None:
                     return

@@ -48,7 +48,7 @@ def scan(
     Predicates are pushed down to the server as a range and as subject filters: comparisons, `is_between` and `is_in` on
     `seq`, `timestamp` and `subject`, and `subject.str.starts_with` by whole tokens, combined with `&` and `|`. polars
     filters the result again. `head(n)` before a filter ends the read early; filters after it are not pushed down. With
-    `latest`, only subject filters are pushed down. Of JSON payloads only the required fields are decoded.
+    `latest`, only subject filters are pushed down. JSON decoding is limited to the required fields.
 
     A read ends at the last message at the time of opening. In mode "PERMISSIVE", a JSON row is malformed if one of the
     required fields is malformed.
