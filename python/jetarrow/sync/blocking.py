@@ -70,6 +70,15 @@ def blocking(
     return with_signature_of(method)(call)
 
 
+def forwarded(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], _T]:
+    """Makes a method of a method of the async object in `_inner` that is not a coroutine function."""
+
+    def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return method(self._inner, *args, **kwargs)
+
+    return with_signature_of(method)(call)
+
+
 @overload
 def blocking_messages(
     method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, Msg]],

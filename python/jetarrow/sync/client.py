@@ -13,7 +13,7 @@ from jetarrow.core.blocking_session import BlockingSession
 from jetarrow.core.client import MessageClass
 from jetarrow.core.session import Headers, run_to_completion
 from jetarrow.core.status import Status
-from jetarrow.sync.blocking import blocking, blocking_messages, iterate_messages, with_signature_of, wrapped
+from jetarrow.sync.blocking import blocking, blocking_messages, forwarded, iterate_messages, with_signature_of, wrapped
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.subscription import Subscription, without_callbacks
@@ -103,9 +103,7 @@ class Client(Status):
         )
         return iterate_messages(answers)
 
-    def new_inbox(self) -> str:
-        """Returns a unique reply subject."""
-        return self._inner.new_inbox()
+    new_inbox = forwarded(AsyncClient.new_inbox)
 
     @with_signature_of(AsyncClient.jetstream)
     def jetstream(self, **options: Unpack[JetStreamOptions]) -> JetStream:  # noqa: D102
@@ -117,9 +115,7 @@ class Client(Status):
 
     jetstream_manager = wrapped(AsyncClient.jetstream_manager, JetStream)
 
-    def set_server_pool(self, servers: list[str]) -> None:
-        """As `jetarrow.aio.client.Client.set_server_pool`."""
-        self._inner.set_server_pool(servers)
+    set_server_pool = forwarded(AsyncClient.set_server_pool)
 
     def __repr__(self) -> str:
         return repr(self._inner)

@@ -9,7 +9,7 @@ from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.messages import REQUEST_MESSAGES
-from jetarrow.sync.blocking import blocking, iterate_messages, iterated, with_signature_of, wrapped
+from jetarrow.sync.blocking import blocking, forwarded, iterate_messages, iterated, with_signature_of, wrapped
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
@@ -64,9 +64,7 @@ class JetStream(JetStreamManager):
                 return cast("Future[PubAck]", future)
         return cast("Future[PubAck]", run_to_completion(self._inner.publish_async(subject, payload, **options)))
 
-    def publish_async_pending(self) -> int:
-        """Number of unacknowledged messages of `publish_async`."""
-        return self._inner.publish_async_pending()
+    publish_async_pending = forwarded(JetStreamContext.publish_async_pending)
 
     @with_signature_of(JetStreamContext.publisher)
     def publisher(self, subject: str | None = None, **options: Unpack[PublisherOptions]) -> Publisher:  # noqa: D102

@@ -15,6 +15,7 @@ from jetarrow.jetstream.messages import REQUEST_MESSAGES
 from jetarrow.sync.blocking import (
     blocking,
     blocking_messages,
+    forwarded,
     inner_repr,
     iterate,
     iterate_messages,
@@ -112,37 +113,7 @@ class PullSubscription:
         messages = self._inner.consume(max_messages, max_bytes=max_bytes, threshold=0, **priority)
         return iterate_messages(aiter(messages))
 
-    def pull(
-        self,
-        batch: int = 1,
-        expires: float | None = None,
-        *,
-        no_wait: bool = False,
-        max_bytes: int | None = None,
-        idle_heartbeat: float | None = None,
-        max_wait: float | None = None,
-        **priority: Unpack[PriorityOptions],
-    ) -> None:
-        """Requests messages, which `for msg in sub` yields until all requests are fulfilled or expired.
-
-        Args:
-            batch: Maximum messages.
-            expires: Seconds after which the request expires, default 5.
-            no_wait: Requests available messages only.
-            max_bytes: Maximum bytes of the messages, as the server counts them; None has no limit.
-            idle_heartbeat: Seconds between idle heartbeats of the server; None requests none.
-            max_wait: Alias of `expires`.
-            **priority: As `fetch`.
-        """
-        self._inner.pull(
-            batch,
-            expires,
-            no_wait=no_wait,
-            max_bytes=max_bytes,
-            idle_heartbeat=idle_heartbeat,
-            max_wait=max_wait,
-            **priority,
-        )
+    pull = forwarded(AsyncPullSubscription.pull)
 
     def __iter__(self) -> Iterator[SyncMsg]:
         return iterate_messages(self._inner._pulled_messages(wait=False))

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from jetarrow.jetstream.manager import JetStreamManager as AsyncManager
 from jetarrow.jetstream.models import AdvisoryKind
-from jetarrow.sync.blocking import blocking, inner_repr, iterated, wrapped
+from jetarrow.sync.blocking import blocking, forwarded, inner_repr, iterated, wrapped
 from jetarrow.sync.handles import Advisories, Stream
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.option_types import JetStreamOptions
     from jetarrow.sync.context import JetStream
 
 
@@ -28,9 +27,7 @@ class JetStreamManager:
     account_info = blocking(AsyncManager.account_info)
     lag = blocking(AsyncManager.lag)
 
-    def get_options(self) -> JetStreamOptions:
-        """As `jetarrow.js.manager.JetStreamManager.get_options`."""
-        return self._inner.get_options()
+    get_options = forwarded(AsyncManager.get_options)
 
     def jetstream(self) -> JetStream:
         """As `jetarrow.js.manager.JetStreamManager.jetstream`; the context blocks."""
