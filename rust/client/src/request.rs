@@ -1,4 +1,4 @@
-//! Requests: one inbox for all of a connection, and a number in the reply subject to match answers with requests.
+//! Requests: one inbox per connection; a number in the reply subject matches replies with requests.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use rustc_hash::FxBuildHasher;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
@@ -21,23 +22,22 @@ use base::error::{JetError, Result};
 use base::lock::{Guard, lock};
 use runtime::task::{Spot, spawn, weak_spot};
 use wire::arena::Arena;
-use wire::int_hasher::BuildIntHasher;
 use wire::message::Message;
 use wire::nats::{HeaderMap, Subject};
 use wire::size::message_size;
 use wire::token::{read_token, write_token};
 
-/// What is to be sent, and how long its answer may take.
+/// A request, with the timeout of its reply.
 pub struct Request {
     pub subject: Subject,
     pub payload: Bytes,
     pub headers: Option<HeaderMap>,
     pub timeout: Duration,
-    /// What it is counted as.
+    /// Verb under which it is counted.
     pub verb: Verb,
 }
 
-/// Gets the answer, in a task that must not be kept waiting.
+/// Callback for the reply. It runs in a task that must not block.
 pub type Done = Box<dyn FnOnce(Result<Message>) + Send>;
 
 struct PendingRequest {
@@ -45,14 +45,14 @@ struct PendingRequest {
     subject: Subject,
     timeout: Duration,
     deadline: Instant,
-    /// In the outbox.
+    /// Place in the outbox.
     place: u64,
-    /// What its caller knows it by; 0 is nothing.
+    /// Identifier that its caller cancels it by; 0 is none.
     tag: usize,
     verb: Verb,
 }
 
-/// The answers that are awaited. An entry goes with its request, answered or not.
+/// Requests of a connection that wait for a reply. Each entry is removed with its request, answered or not.
 pub struct Requests {
     client: Client,
     hub: Arc<ConnectionState>,
@@ -65,21 +65,21 @@ pub struct Requests {
 struct RequestState {
     waiting: Mutex<RequestCall>,
     outbox: CancelHandle,
-    /// A deadline earlier than all others was added.
+    /// Signals a new earliest deadline.
     earlier: Notify,
 }
 
 #[derive(Default)]
 struct RequestCall {
     last: u64,
-    pending: HashMap<u64, PendingRequest, BuildIntHasher>,
+    pending: HashMap<u64, PendingRequest, FxBuildHasher>,
     /// Numbers of the requests that have a tag.
     tagged: HashMap<usize, u64>,
     deadlines: BTreeSet<(Instant, u64)>,
     closed: bool,
-    /// The server does not let answers through.
+    /// Permission error of the inbox: the server does not deliver replies.
     deaf: Option<JetError>,
-    /// What reply subjects are made in.
+    /// Buffers that reply subjects are built in.
     reply: Vec<u8>,
     arena: Arena,
 }
@@ -99,14 +99,14 @@ impl RequestState {
         Some(pending)
     }
 
-    /// Ends a request that has no answer, and says whether it may have been sent; where not it never will be.
+    /// Ends a request without a reply. The flag is false if it was cancelled in the outbox, so it is never sent.
     fn end(&self, number: u64) -> Option<(PendingRequest, bool)> {
         let pending = self.take_pending(number)?;
         let sent = !self.outbox.cancel(pending.place);
         Some((pending, sent))
     }
 
-    /// No answer will come any more.
+    /// Ends all requests with this error.
     fn end_all(&self, cause: &JetError) {
         let pending = {
             let mut waiting = self.lock();
@@ -125,13 +125,13 @@ impl Requests {
         Requests { client, hub, traffic, inbox: OnceLock::new(), opening: Mutex::default(), shared: Arc::new(shared) }
     }
 
-    /// Refuses a message of so many bytes where the link is down and what is queued meanwhile is at its limit.
+    /// Rejects a message of `bytes` if the link is down and the queue is at its limit.
     pub fn check_room(&self, outbox: &Outbox, bytes: usize) -> Result<()> {
         let full = !self.hub.link.borrow().up && outbox.bytes().saturating_add(bytes) > outbox.limit;
         if full { Err(JetError::OutboundLimit { limit: outbox.limit }) } else { Ok(()) }
     }
 
-    /// What reply subjects begin with. Subscribes where that was not done yet: before the first request, in its turn.
+    /// Returns the prefix of reply subjects. On first use it enqueues the subscription ahead of the request.
     fn open(&self, outbox: &Outbox) -> Result<&str> {
         if let Some(prefix) = self.inbox.get() {
             return Ok(prefix);
@@ -160,12 +160,12 @@ impl Requests {
         Ok(self.inbox.get_or_init(|| prefix))
     }
 
-    /// How many wait for an answer.
+    /// Number of requests that wait for a reply.
     pub fn pending(&self) -> usize {
         self.shared.lock().pending.len()
     }
 
-    /// Holds the request in the outbox and returns its number; `done` gets the answer.
+    /// Enqueues the request in the outbox and returns its number; `done` gets the reply.
     pub fn start(&self, outbox: &Outbox, request: Request, tag: usize, done: Done) -> Result<u64> {
         let Request { subject, payload, headers, timeout, verb } = request;
         let mut message = Outgoing { subject: subject.clone(), reply: None, headers, payload };
@@ -187,7 +187,7 @@ impl Requests {
         write_token(number, reply);
         let reply = Subject::from_utf8(arena.copy(reply));
         message.reply = Some(reply.map_err(|_| JetError::Internal("reply subject".into()))?);
-        // Under the lock, so that its answer and its end find it complete.
+        // Under the lock, so that its reply or its end finds a complete entry.
         let place = outbox.hold(message, verb).place;
         waiting.deadlines.insert((deadline, number));
         if waiting.deadlines.first() == Some(&(deadline, number)) {
@@ -200,13 +200,13 @@ impl Requests {
         Ok(number)
     }
 
-    /// Ends the request without a result. Where it was not sent it never will be.
+    /// Cancels the request without a result. If it is still in the outbox, it is never sent.
     pub fn cancel(&self, tag: usize) {
         let number = self.shared.lock().tagged.get(&tag).copied();
         drop(number.and_then(|number| self.shared.end(number)));
     }
 
-    /// Sends one request; what is returned waits for the first answer, and ends the request when it is dropped.
+    /// Sends one request. The returned future waits for the first reply; dropping it ends the request.
     pub fn request(
         &self,
         outbox: &Outbox,
@@ -230,7 +230,7 @@ fn late(subject: &Subject, after: Duration, sent: bool) -> JetError {
     JetError::Unanswered { verb: "request", subject: subject.to_string(), after, sent }
 }
 
-/// Hands each answer to the request that waits for it, until the connection closes or is gone.
+/// Dispatches replies to their requests, until the connection is closed or dropped.
 async fn dispatch_answers(
     made: oneshot::Receiver<Subscriber>,
     prefix: usize,
@@ -238,14 +238,14 @@ async fn dispatch_answers(
     traffic: Arc<Traffic>,
     hub: Arc<ConnectionState>,
 ) {
-    // Without one the connection is closed.
+    // Without a subscriber the connection is closed.
     let mut answers = stream::iter(made.await.ok()).flatten();
     while let Some(message) = answers.next().await {
         weak_spot(Spot::Answers);
         let Some(shared) = shared.upgrade() else { return };
         let number = message.subject_bytes().get(prefix..).and_then(read_token);
         let pending = number.and_then(|number| shared.take_pending(number));
-        // One that nobody waits for any more has come all the same.
+        // A reply without a waiting request is counted all the same.
         traffic.received(pending.as_ref().map_or(Verb::Request, |pending| pending.verb), message.payload().len());
         let Some(PendingRequest { done, subject, .. }) = pending else { continue };
         done(match message.says_no_responders() {
@@ -256,7 +256,7 @@ async fn dispatch_answers(
     shared.upgrade().inspect(|shared| shared.end_all(&hub.closed_error()));
 }
 
-/// Does the work until the connection is closed: a task holds what it reports a panic to, and must not outlive it.
+/// Runs `work` until the connection is closed. The task holds the connection to report panics, and must not outlive it.
 async fn while_open(mut link: watch::Receiver<Link>, work: impl Future<Output = ()>) {
     tokio::select! {
         () = work => {}
@@ -264,9 +264,9 @@ async fn while_open(mut link: watch::Receiver<Link>, work: impl Future<Output = 
     }
 }
 
-/// Ends the requests that got no answer in time.
+/// Ends requests at their deadline.
 async fn expire(weak: Weak<RequestState>) {
-    /// With nothing to expire, how long until the next look whether the connection is still there.
+    /// Without a deadline, interval at which the task checks that the connection still exists.
     const IDLE: Duration = Duration::from_secs(60);
     while let Some(shared) = weak.upgrade() {
         weak_spot(Spot::Expiry);
@@ -286,7 +286,7 @@ async fn expire(weak: Weak<RequestState>) {
     }
 }
 
-/// Ends the requests that the server does not let through, or whose answers it would not.
+/// Ends requests for which the server denies the publish or the delivery of replies.
 async fn refuse(weak: Weak<RequestState>, mut refusals: Refusals, mut link: watch::Receiver<Link>, inbox: String) {
     let mut breaks = link.borrow().breaks;
     loop {
@@ -300,7 +300,7 @@ async fn refuse(weak: Weak<RequestState>, mut refusals: Refusals, mut link: watc
             let mut waiting = shared.lock();
             let now = link.borrow().breaks;
             if std::mem::replace(&mut breaks, now) != now {
-                // Another server, or other permissions: it is asked anew.
+                // Another server or other permissions: the next request tries again.
                 waiting.deaf = None;
             }
             if let Some(cause) = refused.subscription(&inbox) {
@@ -318,7 +318,7 @@ async fn refuse(weak: Weak<RequestState>, mut refusals: Refusals, mut link: watc
     }
 }
 
-/// Ends the request where it is dropped while it waits.
+/// Guard that ends the request if it is dropped while it waits.
 struct RequestEntry(Arc<RequestState>, u64);
 
 impl Drop for RequestEntry {

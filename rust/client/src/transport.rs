@@ -1,20 +1,19 @@
-//! The connection's own client: what is sent is gathered here as bytes, what comes is read and handed to subscriptions,
-//! by one task that also connects, and connects anew.
+//! Transport of a connection. One task connects, reconnects, reads and writes; senders append to a shared write buffer.
 //!
-//! async-nats lends the types that its users know, and nothing of how it works inside: a message passes two channels
-//! there, which cost more than all that we do with it (benches/README.md), its bounds are numbers of messages, and
-//! much of what happens is told to nobody.
+//! Only types are used from async-nats. Its client passes each message through two channels, which cost more than all
+//! work done here (benches/README.md). It bounds numbers of messages instead of bytes, and many of its events are not
+//! reported.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::task::AtomicWaker;
+use rustc_hash::FxBuildHasher;
 use tokio::sync::Notify;
 
 use crate::connection_state::ConnectionState;
 use base::lock::{Guard, lock};
-use wire::int_hasher::BuildIntHasher;
 use wire::nats::OutboundMessage;
 use wire::nats::{ServerInfo, Statistics, Subject};
 use wire::size::message_size;
@@ -33,19 +32,19 @@ use subscriber::Inbox;
 pub use subscriber::Subscriber;
 use wire::frames::{self, PublishFrame};
 
-/// What the server takes until it has said so.
+/// Payload limit until the server's INFO names one.
 const DEFAULT_PAYLOAD: usize = 1 << 20;
 
-/// The connection is closed.
+/// Error of a closed connection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Closed;
 
-/// Why a message was not taken.
+/// Reason for which a message was not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SendRejected {
-    /// The server takes no message of this size.
+    /// Above the server's `max_payload`.
     TooLarge,
-    /// The link is gone for which it waited.
+    /// The link that the message waited for is down.
     LinkLost,
     Closed,
 }
@@ -56,23 +55,23 @@ struct ServerSubscription {
     inbox: Arc<Inbox>,
     delivered: u64,
     most: Option<u64>,
-    /// The server knows nothing of it any more.
+    /// The server no longer has this subscription.
     withdrawn: bool,
 }
 
 #[derive(Default)]
 struct ServerSubscriptions {
     last: u64,
-    by_sid: HashMap<u64, ServerSubscription, BuildIntHasher>,
+    by_sid: HashMap<u64, ServerSubscription, FxBuildHasher>,
 }
 
 struct TransportState {
     out: Mutex<WriteBuffer>,
-    /// Taken before `out` where both are.
+    /// Locked before `out` if both are needed.
     subscriptions: Mutex<ServerSubscriptions>,
-    /// The connection's task.
+    /// Waker of the transport's task.
     task: AtomicWaker,
-    /// Something was written, or never will be.
+    /// Signals that data was written or discarded.
     written: Notify,
     info: Mutex<ServerInfo>,
     max_payload: AtomicUsize,
@@ -80,12 +79,12 @@ struct TransportState {
     hub: Arc<ConnectionState>,
 }
 
-/// A handle on the connection; a clone is the same one.
+/// Handle to the transport; clones share it.
 #[derive(Clone)]
 pub struct Client(Arc<TransportState>);
 
 impl Client {
-    /// Nothing moves before `run`.
+    /// Creates a transport. No data moves before `run`.
     pub fn new(hub: Arc<ConnectionState>) -> Self {
         Client(Arc::new(TransportState {
             out: Mutex::default(),
@@ -103,12 +102,12 @@ impl Client {
         self.0.statistics.clone()
     }
 
-    /// The first INFO of the link that stands, or stood last.
+    /// Returns the first INFO of the current or the last link.
     pub fn server_info(&self) -> ServerInfo {
         lock(&self.0.info).clone()
     }
 
-    /// Most bytes of headers and payload together.
+    /// Maximum bytes of headers and payload together.
     pub fn max_payload(&self) -> usize {
         self.0.max_payload.load(Ordering::Relaxed)
     }
@@ -119,7 +118,7 @@ impl Client {
         self.wake(out);
     }
 
-    /// Has what was put in written.
+    /// Wakes the task to write the buffer.
     fn wake(&self, mut out: Guard<'_, WriteBuffer>) {
         let told = std::mem::replace(&mut out.told, true);
         drop(out);
@@ -128,7 +127,7 @@ impl Client {
         }
     }
 
-    /// Has what is held written.
+    /// Flushes the write buffer.
     pub fn flush_now(&self) {
         let out = lock(&self.0.out);
         if !out.buffer.is_empty() {
@@ -136,7 +135,8 @@ impl Client {
         }
     }
 
-    /// There is a link, and room for one message of this size. Once the connection is closed there is no need of any.
+    /// True if the link is up and the buffer has room for a message of this size. A closed connection has room for any
+    /// message.
     pub fn has_room(&self, bytes: usize) -> bool {
         lock(&self.0.out).has_room(bytes)
     }
@@ -156,13 +156,14 @@ impl Client {
         self.until(|out| out.has_room(bytes)).await;
     }
 
-    /// `bytes` is its `size`, of which the server counts headers and payload.
+    /// Checks the server's limit. `bytes` is `message_size`, of which the server counts headers and payload.
     fn check(&self, message: &OutboundMessage, bytes: usize) -> Result<(), SendRejected> {
         let subjects = message.subject.len() + message.reply.as_ref().map_or(0, |reply| reply.len());
         if bytes - subjects > self.max_payload() { Err(SendRejected::TooLarge) } else { Ok(()) }
     }
 
-    /// Sends a message, for which there should be a link and room. From here on it goes with the link.
+    /// Appends a message to the write buffer. The caller checks link and room first. On disconnect the message is
+    /// discarded.
     pub fn send(&self, message: &OutboundMessage, bytes: usize) -> Result<(), SendRejected> {
         self.check(message, bytes)?;
         let mut out = lock(&self.0.out);
@@ -176,7 +177,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a message over the link that stands, where it can go at once; else it was not sent.
+    /// Appends a message if the link is up and there is room; otherwise it is not sent.
     pub fn send_now(&self, frame: &PublishFrame<'_>) -> bool {
         if frame.counted() > self.max_payload() {
             return false;
@@ -190,8 +191,8 @@ impl Client {
         sent
     }
 
-    /// Takes a message that is sent now, or at the next `kick`; says how many bytes wait by then. None where it cannot go at
-    /// once.
+    /// Appends a message, to be written now or at the next `flush_now`. Returns the buffered bytes; `None` if there is
+    /// no link or no room.
     pub fn enqueue(&self, message: &OutboundMessage, bytes: usize, now: bool) -> Option<usize> {
         self.check(message, bytes).ok()?;
         let mut out = lock(&self.0.out);
@@ -206,7 +207,7 @@ impl Client {
         Some(waiting)
     }
 
-    /// Sends a message over the link that stands, once there is room; dropped before that, it is never sent.
+    /// Sends a message over the current link once there is room. If dropped before that, the message is never sent.
     pub async fn publish(&self, message: OutboundMessage) -> Result<(), SendRejected> {
         let bytes = message_size(&message);
         let mut link = None;
@@ -230,7 +231,7 @@ impl Client {
         }
     }
 
-    /// Bytes that were written, or lost with their link.
+    /// Bytes that were written, or discarded on disconnect.
     pub fn gone(&self) -> u64 {
         lock(&self.0.out).gone
     }
@@ -251,7 +252,7 @@ impl Client {
         Ok(Subscriber::new(self.clone(), sid, inbox))
     }
 
-    /// Tells the server, where there is one; another one is told all that holds then.
+    /// Writes a protocol line if the link is up. A new link gets the current state instead.
     fn tell(&self, write: impl FnOnce(&mut WriteBuffer)) {
         let mut out = lock(&self.0.out);
         if out.connected {
@@ -291,12 +292,12 @@ impl Client {
         }
     }
 
-    /// Sends a PING, which `ConnectionState::pings` counts; false where there is no link to send it on.
+    /// Sends a PING, which `ConnectionState::pings` counts; false if there is no link.
     pub fn ping(&self) -> bool {
         let mut out = lock(&self.0.out);
         let connected = out.connected;
         if connected {
-            // Counted in the order in which they are sent.
+            // Counted under the lock, in the order of sending.
             self.0.hub.pinged();
             out.put(|buffer| buffer.extend_from_slice(frames::PING));
             self.wake(out);
@@ -304,13 +305,13 @@ impl Client {
         connected
     }
 
-    /// Waits until all that was sent so far is written, or lost with its link.
+    /// Waits until all data sent so far is written or discarded on disconnect.
     pub async fn flush(&self) {
         let mark = lock(&self.0.out).queued;
         self.until(|out| out.gone >= mark).await;
     }
 
-    /// Drops the link, and connects anew.
+    /// Drops the link and reconnects.
     pub fn force_reconnect(&self) {
         let mut out = lock(&self.0.out);
         out.renew = out.connected;
@@ -318,13 +319,14 @@ impl Client {
         self.0.task.wake();
     }
 
-    /// Ends the connection once all is written, or cannot be soon. `ConnectionState::stop` ends attempts to connect.
+    /// Ends the connection once all data is written, or shortly after. `ConnectionState::stop` ends attempts to
+    /// connect.
     pub fn end(&self) {
         lock(&self.0.out).end = true;
         self.0.task.wake();
     }
 
-    /// Nothing more will come or go.
+    /// Discards all unsent data and ends all subscriptions.
     pub fn close(&self) {
         let ended = std::mem::take(&mut lock(&self.0.subscriptions).by_sid);
         let unwritten = {

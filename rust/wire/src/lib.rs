@@ -10,7 +10,6 @@ pub mod arena;
 pub mod frame_buffer;
 pub mod frames;
 pub mod headers;
-pub mod int_hasher;
 pub mod key;
 pub mod message;
 pub mod nats;

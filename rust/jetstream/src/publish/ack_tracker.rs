@@ -9,12 +9,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
+use rustc_hash::FxBuildHasher;
 use tokio::time::{Duration, Instant};
 
 use crate::publish::body::Body;
 use crate::publish::puback::{AckParser, Origin};
 use base::error::About;
-use wire::int_hasher::BuildIntHasher;
 
 pub mod attribution;
 mod effect;
@@ -108,7 +108,7 @@ pub struct AckTracker {
     /// Slots that need a fresh token.
     spare: Vec<u32>,
     /// Tokens of messages that ended without an answer.
-    unanswered: HashSet<u64, BuildIntHasher>,
+    unanswered: HashSet<u64, FxBuildHasher>,
     reuse: ReplyReuse,
     /// The last answer to the only message in flight.
     emptied: Option<Instant>,

@@ -4,20 +4,19 @@
 //! The hash is BLAKE3: whoever knows the scope still cannot make a row that has another row's id, and is dropped in its
 //! place or has it dropped. 128 bits of it are kept: to meet a given row's id takes 2^128 tries.
 
+use rustc_hash::FxBuildHasher;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use wire::int_hasher::BuildIntHasher;
-
 /// How often each row was seen, in about 16 bytes a row: 64 bits of its hash, and a count only where it came again. Two
 /// rows with the same fingerprint count on together, and still have different ids.
 #[derive(Default)]
 struct Seen {
-    rows: HashSet<u64, BuildIntHasher>,
-    again: HashMap<u64, u32, BuildIntHasher>,
+    rows: HashSet<u64, FxBuildHasher>,
+    again: HashMap<u64, u32, FxBuildHasher>,
 }
 
 impl Seen {
@@ -56,8 +55,8 @@ pub struct ContentIds {
 #[derive(Default)]
 struct OwnIds {
     key: RandomState,
-    new: HashSet<u64, BuildIntHasher>,
-    old: HashSet<u64, BuildIntHasher>,
+    new: HashSet<u64, FxBuildHasher>,
+    old: HashSet<u64, FxBuildHasher>,
 }
 
 impl ContentIds {
