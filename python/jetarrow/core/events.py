@@ -18,7 +18,7 @@ ErrorCallback: TypeAlias = Callable[[Exception], Awaitable[None]]
 PlainCallback: TypeAlias = Callable[[], object]
 PlainErrorCallback: TypeAlias = Callable[[Exception], object]
 
-# Maximum queued events. Errors beyond it are dropped: other clients can cause errors, for example slow consumers.
+# Above this many queued events, errors are counted and dropped: other clients can cause errors at any rate.
 MAX_QUEUED_EVENTS = 10_000
 
 _log = logging.getLogger("jetarrow.callbacks")
