@@ -285,5 +285,5 @@ async def test_a_stream_that_is_away_at_the_start(own: JetStreamContext, mode: s
     await late
     assert (result.stored, result.stream) == (50, "S")
     assert await data(own, "S") == rows
-    with pytest.raises(js_errors.BatchError, match="no stream takes"):
+    with pytest.raises(js_errors.BatchError, match="no stream has the subject"):
         await own.publish_batch("never.a", rows, mode=mode, expected_stream="S")

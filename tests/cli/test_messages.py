@@ -43,7 +43,7 @@ def test_publish(cli: Command, stream: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rows[0]["headers"] == {"Colour": ["red"], "Nats-Msg-Id": ["1"]}
     assert cli("publish", f"{stream}.a", "x", "-H", "Colour").code == 2
     nowhere = cli("publish", "nobody.takes.this", "x")
-    assert (nowhere.code, "no stream takes" in nowhere.err) == (1, True)
+    assert (nowhere.code, "no stream has the subject" in nowhere.err) == (1, True)
 
 
 def written(path: Path) -> None:

@@ -229,7 +229,7 @@ async def test_a_bucket_that_is_gone(kv: KeyValue, js: JetStreamContext, bucket:
     for call in (kv.get("a"), kv.get("a", 1), kv.status(), kv.watchall(), kv.keys(), kv.history("a")):
         with pytest.raises(js_errors.BucketNotFoundError, match=bucket):
             await call
-    with pytest.raises(errors.Error, match="no stream takes"):
+    with pytest.raises(errors.Error, match="no stream has the subject"):
         await kv.put("a", b"1")
     with pytest.raises(js_errors.NotFoundError):
         await kv.to_table()

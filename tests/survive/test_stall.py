@@ -142,7 +142,7 @@ async def test_a_request_that_was_sent_says_so(own_server: NatsServer) -> None:
         try:
             error = await outcome(js.publish("S.a", b"x", timeout=0.3))
             assert isinstance(error, errors.TimeoutError)
-            assert "it was sent, so that it may have been carried out" in str(error)
+            assert "it was sent, so the server may have processed it" in str(error)
         finally:
             own_server.resume()
         await until(lambda: _messages(js, 1))

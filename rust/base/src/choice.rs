@@ -1,8 +1,8 @@
-//! Words that stand for values.
+//! Closed sets of words that stand for values.
 
 use crate::error::{JetError, Result};
 
-/// The value that `word` stands for; the error of argument `what` lists the words there are.
+/// Returns the value of `word`. The error names argument `what` and lists the known words.
 pub fn choose<T: Copy>(what: &str, word: &str, known: &[(&str, T)]) -> Result<T> {
     let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
     found.ok_or_else(|| {

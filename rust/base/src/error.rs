@@ -1,4 +1,4 @@
-//! The one error type of the engine.
+//! The error type of all crates.
 
 use std::time::Duration;
 
@@ -10,104 +10,111 @@ use rollback::Rollback;
 
 pub type Result<T, E = JetError> = std::result::Result<T, E>;
 
-/// What went wrong, in words for the user: what was attempted, what the server answered, what to do.
-/// Never holds a secret or a debug dump; cloned because one cause can end many rows.
+/// An error of the engine: what failed, what the server or the system answered, and what to do.
+///
+/// Never holds a secret or a debug dump. It is cloned because one cause can fail many rows.
 #[derive(Debug, Clone, Error, PartialEq)]
 pub enum JetError {
-    #[error("could not connect to {servers}: {cause}")]
+    #[error("could not connect to {servers}: {cause}; check the address, and that a server runs there")]
     NoServers { servers: String, cause: String },
-    /// None of them said anything.
-    #[error("could not connect to {servers}: {cause}")]
+    /// No server of the list responded in time.
+    #[error("could not connect to {servers}: {cause}; check the address, and that a server runs there")]
     NoAnswer { servers: String, cause: String },
-    #[error("bad server address {address:?}: {cause}; use nats://host:port")]
+    #[error("invalid server address {address:?}: {cause}; use nats://host:port")]
     BadAddress { address: String, cause: String },
-    #[error("{servers} refused the credentials: {cause}")]
+    #[error("{servers} rejected the credentials: {cause}")]
     Authorization { servers: String, cause: String },
-    #[error("the credentials cannot be used: {cause}")]
+    #[error("could not use the credentials: {cause}")]
     Credentials { cause: String },
-    /// A user callback, called while connecting, raised; Python already holds the exception.
-    #[error("{name} has failed")]
+    /// A user callback raised an exception while connecting. Python already holds the exception.
+    #[error("callback {name} raised an exception")]
     Callback { name: &'static str },
-    /// `first`: the handshake was to come before the server's first word, so that it is not known whether it has TLS.
+    /// `first`: the client was to start TLS before the server's INFO, so the server's TLS support is unknown.
     #[error("{}", if *.first {
-        format!("{server} does not begin with a TLS handshake: nothing was sent; leave out tls_handshake_first \
+        format!("{server} does not begin with a TLS handshake, so nothing was sent; leave out tls_handshake_first \
                  (handshake_first of jetarrow.TLS), or set handshake_first in the server's tls block")
     } else {
-        format!("{server} has no TLS, which was asked for: nothing was sent; use nats:// and no tls= if that is meant")
+        format!("{server} has no TLS, so nothing was sent; to connect without encryption use nats:// and no tls=")
     })]
     SecureWanted { server: String, first: bool },
-    #[error("the TLS handshake with {server} failed: {cause}")]
+    #[error("the TLS handshake with {server} failed: {cause}; check the certificates and the host name")]
     SecureFailed { server: String, cause: String },
-    #[error("no answer from {server} within {} s (connect_timeout)", .after.as_secs_f64())]
+    #[error("{server} did not respond within {} s (connect_timeout); check the address and the network", .after.as_secs_f64())]
     ConnectTimeout { server: String, after: Duration },
-    /// A socket or a file; `errno` makes it the right `OSError`.
+    /// A socket or file operation failed. `errno` selects the subclass of Python's `OSError`.
     #[error("{what}: {cause}")]
     Io { what: String, cause: String, errno: Option<i32> },
-    #[error("{server} ended the connection")]
+    #[error("{server} closed the connection")]
     Eof { server: String },
-    #[error("stale connection: {server} does not answer pings any more")]
+    #[error("stale connection: {server} did not answer pings; check the server and the network")]
     Stale { server: String },
-    /// The server's words.
+    /// `text` is the server's.
     #[error("{text}")]
     Permission { publish: bool, subject: String, text: String },
     #[error("{text}")]
     Server { text: String },
-    /// `why` where it ended by itself.
+    /// `why` is set if the connection closed without a call of `close()`.
     #[error("the connection to {servers} is closed{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Closed { servers: String, why: Option<String> },
     #[error(
-        "the process ends: no further rows are read, and those that were read and not confirmed may or may not be stored"
+        "the process exits, so publishing has stopped: rows without an ack may or may not be stored; finish the call before the exit"
     )]
     ProcessEnds,
-    #[error("not connected, and the buffer for what is published meanwhile is full ({limit} bytes, pending_size)")]
+    #[error(
+        "disconnected, and the outbound buffer is full ({limit} bytes, pending_size); publish more slowly, or raise pending_size"
+    )]
     OutboundLimit { limit: usize },
-    #[error("the server did not confirm within {} s that all was received", .after.as_secs_f64())]
+    #[error("the server did not answer the flush (PONG) within {} s; retry, or pass a longer timeout=", .after.as_secs_f64())]
     Flush { after: Duration },
-    #[error("the link broke before the server confirmed that all was received: what was on its way may be lost")]
+    #[error("the connection was lost before the server answered the flush (PONG): messages in flight may be lost")]
     FlushBroken,
-    #[error("no answer to {what} within {} s", .after.as_secs_f64())]
+    #[error("no response to {what} within {} s; retry, or pass a longer timeout=", .after.as_secs_f64())]
     Timeout { what: String, after: Duration },
-    /// `sent` is false where it is certain that it never was, and never will be.
-    #[error("no answer to the {verb} to {subject:?} within {} s: {}", .after.as_secs_f64(), if *.sent {
-        "it was sent, so that it may have been carried out, or may still be"
+    /// `sent` is false only if the message was never sent and never will be.
+    #[error("no response to the {verb} to {subject:?} within {} s: {}", .after.as_secs_f64(), if *.sent {
+        "it was sent, so the server may have processed it, or may still do so"
     } else {
-        "it was not sent, because the connection was down or busy, and never will be"
+        "it was not sent, because the connection was down or busy, and will not be sent"
     })]
     Unanswered { verb: &'static str, subject: String, after: Duration, sent: bool },
-    #[error("no one listens on {subject:?}; is JetStream on, and the account right?")]
+    #[error(
+        "no responders on {subject:?} (status 503); check the subject and the account, and that JetStream is enabled"
+    )]
     NoResponders { subject: String },
-    #[error("no stream takes the subject {subject:?}: create one that lists it, or correct the subject")]
+    #[error("no stream has the subject {subject:?} (status 503); create one that lists it, or correct the subject")]
     NoStream { subject: String },
     #[error(
-        "the stream that takes the subject {subject:?} had no leader within {} s, or is offline: nothing was stored",
+        "the stream of subject {subject:?} had no leader within {} s, or is offline: nothing was stored; retry later",
         .after.as_secs_f64()
     )]
     NoLeader { subject: String, after: Duration },
-    #[error("bad subject {subject:?}: {reason}")]
+    #[error("invalid subject {subject:?}: {reason}")]
     BadSubject { subject: String, reason: &'static str },
-    #[error("bad header {name:?}: {reason}")]
+    #[error("invalid header {name:?}: {reason}")]
     BadHeader { name: String, reason: &'static str },
-    #[error("{what} has {size} bytes, the server takes at most {limit} (its max_payload, headers counted)")]
+    #[error(
+        "{what} has {size} bytes with its headers, and the server accepts at most {limit} (max_payload); send less, or raise it"
+    )]
     MaxPayload { what: About, size: usize, limit: usize },
-    /// The server's own words: code, err_code and description of a JetStream API error.
+    /// Code, err_code and description of a JetStream API error, as the server sent them.
     #[error("{description} (code {code}, err_code {err_code})")]
     Api { code: i64, err_code: i64, description: String },
     #[error(
-        "the connection went away before {what} was confirmed: it may or may not be stored; give it a message id to have it resent safely"
+        "the connection was lost before {what} was acknowledged, so it may or may not be stored; give messages an id, so that they are resent safely"
     )]
     Unconfirmed { what: About },
-    /// An answer came that may be that of another message, or only one of several attempts has an answer.
+    /// An ack may belong to another message, or only one of several attempts has an ack.
     #[error(
-        "it is not known whether {what} is stored: no answer to it was clearly its own, because a second stream or a service answers on its subject, the stream was rolled back or recreated, or an earlier attempt had no answer; give messages an id to have them resent safely"
+        "no ack can be attributed to {what}, so it may or may not be stored: a second stream or a service answers on its subject, the stream was rolled back or recreated, or an earlier attempt had no ack; give messages an id, so that they are resent safely"
     )]
     Ambiguous { what: About },
     #[error(
-        "the connection went away before {what} was confirmed: it may or may not be stored, and was not sent again because the stream knows message ids for {} s only (its duplicate_window)",
+        "the connection was lost before {what} was acknowledged, so it may or may not be stored; it was not resent, because the stream detects duplicates for {} s only; raise duplicate_window",
         .window.as_secs_f64()
     )]
     Forgotten { what: About, window: Duration },
-    /// A batch that was refused as a whole: nothing of it is stored.
-    #[error("the batch was refused and nothing of it is stored{}: {cause}", .row.map(|r| format!(", because of row {r}")).unwrap_or_default())]
+    /// The server or the client rejected a whole batch: nothing of it is stored.
+    #[error("the batch was rejected, and nothing of it is stored{}: {cause}", .row.map(|r| format!(", because of row {r}")).unwrap_or_default())]
     Batch { row: Option<u64>, cause: Box<JetError> },
     #[error("{feature} needs {needs}; {has}")]
     Unsupported { feature: String, needs: String, has: String },
@@ -115,37 +122,39 @@ pub enum JetError {
     DataLoss(Box<Loss>),
     #[error("message {seq} does not fit the schema{}: {reason}", if .column.is_empty() { String::new() } else { format!(" in {column}") })]
     Decode { seq: i64, column: String, reason: String },
-    /// With stream and sequence, where it is of one.
-    #[error("the headers of {} are malformed: they were read as far as they can be", match .stored {
+    /// `stored` is set if the message is stored in a stream.
+    #[error("the headers of {} are malformed; their readable part is delivered", match .stored {
         Some((stream, seq)) => format!("message {seq} of stream {stream:?}"),
         None => format!("a message to {subject:?}"),
     })]
     Malformed { subject: String, stored: Option<(String, u64)> },
     #[error("{0}")]
     RolledBack(Box<Rollback>),
-    #[error("stream {stream:?} was deleted and created again while it was read")]
+    #[error("stream {stream:?} was deleted and created again during the read; start a new read")]
     StreamRecreated { stream: String },
-    /// A row that cannot be published; numbered like the rows of the call.
+    /// A row that cannot be published. Its number counts from the first row of the call.
     #[error("row {row}: {reason}")]
     Row { row: u64, reason: String },
-    #[error("sid not set: it came from no subscription")]
+    #[error("sid not set: the message has no subscription")]
     NoSubscription,
-    #[error("not a message of a stream")]
+    #[error("not a JetStream message: its reply subject is not an ack subject")]
     NotJetStream,
-    /// A wrong value in an argument; `argument` leads the text.
+    /// An invalid argument value. The text starts with the argument's name.
     #[error("{0}")]
     Value(String),
     #[error("{0}")]
     Type(String),
-    #[error("this connection belongs to process {owner}; a forked child opens its own: call connect() in it")]
+    #[error(
+        "could not use the connection of process {owner} in a forked process; call connect() in the forked process"
+    )]
     Fork { owner: u32 },
-    #[error("the server answered {what} with something unexpected: {answer}")]
+    #[error("unexpected response to {what}: {answer}")]
     Protocol { what: String, answer: String },
     #[error("internal error (please report it): {0}")]
     Internal(String),
 }
 
-/// What an error is about.
+/// The subject of an error: a row of the call, or a description.
 #[derive(Debug, Clone, PartialEq)]
 pub enum About {
     Row(u64),
@@ -162,7 +171,7 @@ impl std::fmt::Display for About {
 }
 
 impl JetError {
-    /// An answer that a server gives while it, or the stream's leader, is coming back: asking again may help.
+    /// True for an error that can end with a retry, because the server or the stream's leader restarts.
     pub fn is_transient(&self) -> bool {
         const UNAVAILABLE: i64 = 503;
         matches!(
@@ -174,12 +183,12 @@ impl JetError {
         )
     }
 
-    /// The same error for a message that was sent before its call was given up: it says that the message may be stored.
+    /// Adds that the message was sent and may be stored, for a message whose call was cancelled.
     pub fn of_sent(self, what: About) -> JetError {
         let unknown = format!("{what} was sent and may be stored");
         match self {
             JetError::Permission { publish, subject, text } => {
-                let text = format!("{text} ({unknown}: no acknowledgement can come)");
+                let text = format!("{text} ({unknown}: no ack can arrive)");
                 JetError::Permission { publish, subject, text }
             }
             JetError::Closed { servers, why } => {
@@ -190,7 +199,7 @@ impl JetError {
         }
     }
 
-    /// The same error with its rows counted from `first`, for a caller whose rows are a part of more.
+    /// Adds `first` to the row numbers, for a caller that publishes a part of a larger table.
     pub fn counted_from(self, first: u64) -> JetError {
         let about = |what: About| match what {
             About::Row(row) => About::Row(first.saturating_add(row)),
@@ -211,29 +220,29 @@ impl JetError {
     }
 }
 
-/// What a range read asked for and what the stream still has.
+/// A requested range of sequences, and the first sequence that the stream still has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loss {
     pub stream: String,
-    /// Asked: [start, end).
+    /// The requested range: [start, end).
     pub asked: (u64, u64),
     /// First sequence that can still be read.
     pub available: u64,
 }
 
 impl Loss {
-    /// What happened, without what to do about it.
+    /// The loss without a remedy.
     pub fn summary(&self) -> String {
         let Loss { stream, asked: (start, end), available } = self;
         if start > available {
             return format!(
-                "stream {stream:?} ends at {}: message {start}, where the read was to begin, is beyond its end; the \
-                 server may have come back with less than it had, or the position is another stream's",
+                "stream {stream:?} ends at {}, before message {start} at which the read starts; the server may have lost \
+                 messages, or the position is of another stream",
                 available - 1
             );
         }
         format!(
-            "messages {start} to {} of stream {stream:?} are gone (retention, purge or delete): asked for [{start}, {end}), available from {available}",
+            "messages {start} to {} of stream {stream:?} are gone (retention, purge or delete): requested [{start}, {end}), available from {available}",
             available.min(end).saturating_sub(1)
         )
     }
@@ -242,7 +251,7 @@ impl Loss {
 impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let remedy = match self.asked.0 > self.available {
-            true => "follow=True waits for it",
+            true => "pass follow=True to wait for it",
             false => "start there, or pass on_data_loss=\"warn\" to read what is left",
         };
         write!(f, "{}; {remedy}", self.summary())
@@ -254,12 +263,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_counted_from_where_the_caller_says() {
+    fn counted_from_adds_the_first_row_to_all_row_numbers() {
         let row = JetError::Row { row: 2, reason: "the payload is null".into() };
         let refused = JetError::Batch { row: Some(2), cause: Box::new(row) };
         assert_eq!(
             refused.counted_from(100).to_string(),
-            "the batch was refused and nothing of it is stored, because of row 102: row 102: the payload is null"
+            "the batch was rejected, and nothing of it is stored, because of row 102: row 102: the payload is null"
         );
         let large = JetError::MaxPayload { what: About::Row(1), size: 9, limit: 8 };
         assert!(large.counted_from(10).to_string().starts_with("row 11 has 9 bytes"));
@@ -268,11 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_says_what_is_gone_and_what_to_do() {
+    fn loss_text_has_the_missing_range_and_a_remedy() {
         let loss = Loss { stream: "S".into(), asked: (3, 9), available: 7 };
         assert_eq!(
             loss.summary(),
-            "messages 3 to 6 of stream \"S\" are gone (retention, purge or delete): asked for [3, 9), available from 7"
+            "messages 3 to 6 of stream \"S\" are gone (retention, purge or delete): requested [3, 9), available from 7"
         );
         assert!(loss.to_string().starts_with(&format!("{}; start there", loss.summary())));
     }

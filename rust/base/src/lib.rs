@@ -1,7 +1,6 @@
-//! What every other crate of the engine uses: the one error type, locks that outlive a panic, panics as errors, and closed
-//! sets of words.
+//! The base of all crates: the error type, locks that survive a panic, panics as errors, and closed sets of words.
 //!
-//! May use nothing of ours. Begin at [`error`].
+//! Uses no other crate of this workspace. Begin at [`error`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod choice;

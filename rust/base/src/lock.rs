@@ -1,4 +1,4 @@
-//! Locks that outlive a panic.
+//! Locks that survive a panic.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,11 @@ thread_local! {
     static HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// A held lock. Debug builds count those of a thread: foreign memory is never dropped under one.
+/// A held lock. Debug builds count the held locks of each thread, to assert that none is held when foreign memory is
+/// dropped.
 pub struct Guard<'a, T>(MutexGuard<'a, T>);
 
-/// A panic elsewhere must not make every later call fail: the data behind our locks is whole at every step.
+/// Locks the mutex, also after a panic of another holder: the data behind these locks is consistent at every step.
 pub fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
     let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
     #[cfg(debug_assertions)]
@@ -19,7 +20,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
     Guard(guard)
 }
 
-/// Locks that this thread holds; 0 in release builds.
+/// Number of locks that this thread holds. Always 0 in release builds.
 pub fn held() -> usize {
     #[cfg(debug_assertions)]
     return HELD.try_with(std::cell::Cell::get).unwrap_or(0);
