@@ -75,7 +75,7 @@ async def test_queued_message_above_new_max_payload_is_reported(record: Any) -> 
     with NatsServer(jetstream=False, port=port, config="max_payload: 1000\n"):
         assert [len((await sub.next_msg(10)).data) for _ in range(2)] == [10, 20]
         (error,) = [error for error in record.errors if isinstance(error, errors.MaxPayloadError)]
-        assert "5001 bytes, the server takes at most 1000" in str(error)
+        assert "5001 bytes with its headers, and the server accepts at most 1000" in str(error)
         await nc.publish("a", b"on")
         assert (await sub.next_msg(10)).data == b"on"
         await nc.close()
