@@ -128,7 +128,7 @@ async def test_pull_and_iterate(js: JetStreamContext, stream: str) -> None:
         if len(got) == 6:
             break
     assert got == [(1, 5, False), (2, 4, False), (3, 3, False), (4, 2, False), (5, 1, False), (6, 0, False)]
-    with pytest.raises(TypeError, match="one: give one"):
+    with pytest.raises(TypeError, match="pass one of them"):
         sub.pull(1, expires=1, max_wait=1)
 
 
@@ -305,7 +305,7 @@ def test_other_clients_names_of_fields() -> None:
     stream = StreamConfig(max_messages=1, max_messages_per_subject=2, first_sequence=3)
     assert (stream.max_msgs, stream.max_msgs_per_subject, stream.first_seq) == (1, 2, 3)
     assert (stream.max_messages, stream.max_messages_per_subject, stream.first_sequence) == (1, 2, 3)
-    with pytest.raises(TypeError, match="max_messages and max_msgs are one"):
+    with pytest.raises(TypeError, match="max_messages and max_msgs are names of one field"):
         StreamConfig(max_messages=1, max_msgs=1)
 
 

@@ -79,7 +79,7 @@ def test_continue_takes_the_same_sequences(
         pytest.warns(UserWarning, match="taken for the same ones .onRecreated=continue"),
         pytest.raises(
             StreamRolledBackError,
-            match=f"stream '{name}' was rolled back: message 7 was seen, and the stream ends at 4 now; .* set onRollback",
+            match=f"stream '{name}' was rolled back: message 7 was seen, and the stream ends at 4 now; .* onRollback",
         ),
     ):
         reader.latestOffset(end, ALL)

@@ -33,7 +33,7 @@ def _prefix(prefix: str, api_prefix: str | None, domain: str | None) -> str:
         return prefix
     of_domain = f"$JS.{checked_name('domain', domain)}.API"
     if prefix not in (models.DEFAULT_PREFIX, of_domain):
-        raise TypeError(f"prefix={prefix!r} is not that of domain={domain!r}: pass one of them")
+        raise TypeError(f"prefix={prefix!r} is not that of domain={domain!r}: pass prefix or domain, not both")
     return of_domain
 
 
