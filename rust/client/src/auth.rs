@@ -1,4 +1,4 @@
-//! Credentials: looked up anew for every attempt to connect, so that what was renewed is used.
+//! Credentials, read again for every attempt to connect, so that renewed ones are used.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use nkeys::KeyPair;
 use base::error::{JetError, Result};
 use wire::nats::Auth;
 
-/// What a user callback returns.
+/// Future of a user callback.
 pub type CallbackAnswer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send + Sync>>;
 pub type Callback<A, T> = Arc<dyn Fn(A) -> CallbackAnswer<T> + Send + Sync>;
 
@@ -31,21 +31,21 @@ impl Text {
     }
 }
 
-/// Where a user's JWT and the seed of the user's key come from.
+/// Source of a user's JWT and seed.
 #[derive(Clone)]
 pub enum Source {
-    /// A file with both, as `nsc` writes it.
+    /// File with both, in the format of `nsc`.
     File(PathBuf),
-    /// The text of such a file.
+    /// Text of such a file.
     Raw(String),
-    /// One file each.
+    /// A JWT file and a seed file.
     Pair(PathBuf, PathBuf),
-    /// A file with a seed: no JWT, the server knows the public key.
+    /// File with a seed and no JWT: the server has the public key in its configuration.
     SeedFile(PathBuf),
     Seed(String),
 }
 
-/// Everything that may be sent. Has no `Debug`, so that it cannot be printed by mistake.
+/// All credentials of a connection. It has no `Debug`, so that logs cannot print it.
 #[derive(Clone, Default)]
 pub struct Credentials {
     pub user: Option<Text>,
@@ -53,7 +53,7 @@ pub struct Credentials {
     pub token: Option<Text>,
     pub source: Option<Source>,
     pub jwt: Option<Callback<(), String>>,
-    /// Signs the server's nonce; the answer is base64.
+    /// Callback that signs the server's nonce; returns base64.
     pub sign: Option<Callback<String, String>>,
 }
 
@@ -63,12 +63,13 @@ struct Keys {
 }
 
 impl Credentials {
-    /// Reads what is in files once, to fail before anything is sent.
+    /// Reads the files once, so that `connect` fails before it sends anything.
     pub fn check(&self) -> Result<()> {
         self.source.as_ref().map_or(Ok(()), |source| source.read().map(drop))
     }
 
-    /// What to send to a server that gave this nonce. `url` is the user and password of its address, the last resort.
+    /// Builds the credentials for a server with this nonce. `url` is the user and password of its address, used as the
+    /// last resort.
     pub async fn answer(&self, nonce: &[u8], url: (Option<String>, Option<String>)) -> Result<Auth> {
         let mut auth = Auth::new();
         if !nonce.is_empty() && (self.source.is_some() || self.sign.is_some()) {
@@ -86,7 +87,7 @@ impl Credentials {
                     auth.jwt = Some(jwt(()).await?.trim().to_owned());
                 }
             }
-            // Goes along for an auth callout.
+            // Sent in addition, for an auth callout.
             if let Some(token) = &self.token {
                 auth.token = Some(token.get().await?);
             }
@@ -158,7 +159,7 @@ fn creds(text: &str) -> Result<(Option<String>, String)> {
     }
 }
 
-/// The line after `-----BEGIN ... <kind>-----`.
+/// Returns the line after `-----BEGIN ... <kind>-----`.
 fn section(text: &str, kind: &str) -> Option<String> {
     let mut lines = text.lines().skip_while(|line| {
         let title = line.trim().trim_matches('-').trim();
@@ -185,7 +186,7 @@ SUSEED\r
 ";
 
     #[test]
-    fn creds_files_are_read() {
+    fn creds_files_are_parsed() {
         assert_eq!(creds(CREDS), Ok((Some("ey.some.jwt".into()), "SUSEED".into())));
         let cut = CREDS.split("\r\n----").next().unwrap_or_default();
         for text in ["", "junk", cut, "-----BEGIN NATS USER JWT-----", "-----BEGIN NATS USER JWT-----\n------END"] {
@@ -194,7 +195,7 @@ SUSEED\r
     }
 
     #[test]
-    fn base64_of_either_alphabet() {
+    fn signatures_in_both_base64_alphabets_are_decoded() {
         for text in ["+/8=", "-_8=", "-_8", "+/8"] {
             assert_eq!(any_base64(text.as_bytes()), Some(vec![0xfb, 0xff]), "{text}");
         }
@@ -202,7 +203,7 @@ SUSEED\r
     }
 
     #[test]
-    fn an_error_tells_no_secret() {
+    fn error_contains_no_secret() {
         let seed = "SUCANARYSEED";
         let Err(err) = Source::Seed(seed.into()).read() else { panic!("taken for a seed") };
         assert!(!format!("{err} {err:?}").contains(seed));

@@ -1,4 +1,4 @@
-//! The connection: opened, watched and closed.
+//! A connection: connect, publish, request, reconnect and close.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,23 +27,24 @@ use wire::nats::{HeaderMap, Subject};
 use wire::size::message_size;
 use wire::subject;
 
-/// Turns that are left to other tasks after a PONG.
+/// Task yields after a PONG. More than one is needed, because tokio may run a task that yields again at once.
 const YIELDS: usize = 3;
-/// How much longer than their sum all attempts of the first round may take; also how long a link takes to end.
+/// Time that the attempts of the first round may take beyond the sum of their timeouts, and time that a link may take
+/// to end.
 const MARGIN: Duration = Duration::from_millis(250);
-/// How long a connection that is closed in a hurry waits until all is sent.
+/// Maximum wait for unsent data in a hurried close.
 const HURRY: Duration = Duration::from_millis(300);
 
 pub struct Connection {
     pub client: Client,
     pub link: watch::Receiver<Link>,
-    /// Core messages, requests and subscriptions on their way out.
+    /// Queue of outgoing core messages, requests and subscriptions.
     pub outbox: Outbox,
-    /// What publishers have learnt of the way to the server.
+    /// Path estimate of publishers: client to server.
     pub path: PathEstimate,
-    /// And readers of the way back.
+    /// Path estimate of readers: server to client.
     pub path_back: PathEstimate,
-    /// What pull requests may bring just now.
+    /// Budget of bytes that pull requests may have outstanding.
     pub pull_budget: Arc<PullBudget>,
     requests: Requests,
     pub traffic: Arc<Traffic>,
@@ -52,17 +53,17 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// How often the link broke.
+    /// Number of disconnects so far.
     pub fn breaks(&self) -> u64 {
         self.link.borrow().breaks
     }
 
-    /// Checks a subject to publish to, as far as the caller wants it.
+    /// Checks a subject to publish to, as far as the options ask for it.
     pub fn check(&self, subject: &str) -> Result<()> {
         if self.skip_subject_validation { subject::check_line(subject) } else { subject::check(subject) }
     }
 
-    /// Checks a subject to subscribe to, likewise.
+    /// Checks a subject to subscribe to, as far as the options ask for it.
     pub fn check_subscription(&self, subject: &str) -> Result<()> {
         if self.skip_subject_validation { subject::check_line(subject) } else { subject::check_subscription(subject) }
     }
@@ -71,12 +72,13 @@ impl Connection {
         self.hub.closed_error()
     }
 
-    /// What the server refuses from now on: a publish without permission ends there, not in an answer.
+    /// Returns a receiver of permission errors from now on. A publish without permission ends with such an error, not
+    /// with a reply.
     pub fn refusals(&self) -> Refusals {
         self.hub.watch_refusals()
     }
 
-    /// Does the work as long as the link is up.
+    /// Runs `work` while the link is up.
     pub async fn while_up(&self, work: impl Future<Output = ()>) {
         let mut link = self.link.clone();
         tokio::select! {
@@ -85,7 +87,7 @@ impl Connection {
         }
     }
 
-    /// What is sent next comes after all core messages that are queued now.
+    /// Waits until all core messages queued now are sent, so that the caller's next message follows them.
     pub async fn in_order(&self) {
         let mark = self.outbox.mark();
         if !self.outbox.has_passed(mark) {
@@ -93,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// As `in_order`, for a publisher that others may wait for.
+    /// Like `in_order`, for a publisher that fences may wait for.
     pub async fn in_order_of_publisher(&self) {
         let mark = self.outbox.mark_before_fences();
         if !self.outbox.has_passed(mark) {
@@ -101,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// Refuses a message of so many bytes where the link is down and what is queued meanwhile is at its limit.
+    /// Rejects a message of `bytes` if the link is down and the queue is at its limit.
     pub fn check_room(&self, bytes: usize) -> Result<()> {
         self.requests.check_room(&self.outbox, bytes)
     }
@@ -110,8 +112,8 @@ impl Connection {
         self.client.subscribe(subject.into(), None).map_err(|_| self.closed())
     }
 
-    /// Publishes a message of a protocol that is bound to this link: waits for the link and for room, both at most
-    /// `within`. Where the link breaks meanwhile the message is lost with it, as if it had been sent.
+    /// Publishes a message of a protocol bound to this link. Waits for the link and for room, each at most `within`.
+    /// If the link breaks meanwhile, the message is discarded with it, as if it had been sent.
     pub async fn publish(&self, message: Outgoing, within: Duration) -> Result<()> {
         let what = "the message";
         if !self.link.borrow().up {
@@ -139,12 +141,12 @@ impl Connection {
                 let limit = self.client.max_payload();
                 Err(JetError::MaxPayload { what: About::Other("a message".into()), size: bytes, limit })
             }
-            // It is lost with its link.
+            // The message is lost with its link.
             Err(SendRejected::LinkLost) | Ok(()) => Ok(()),
         }
     }
 
-    /// Why nothing could be handed to the server in time.
+    /// Builds the error for a message that could not be written in time.
     fn stuck(&self, what: &str, after: Duration) -> JetError {
         if self.link.borrow().closed {
             return self.closed();
@@ -155,7 +157,7 @@ impl Connection {
         }
     }
 
-    /// A subject that is used nowhere else.
+    /// Returns a unique inbox subject.
     pub fn new_inbox(&self) -> Result<String> {
         self.hub.new_inbox()
     }
@@ -164,7 +166,7 @@ impl Connection {
         self.hub.new_short_inbox()
     }
 
-    /// Publishes and waits for the first answer.
+    /// Publishes a request and waits for the first reply.
     pub async fn request(
         &self,
         subject: impl Into<Subject>,
@@ -175,27 +177,27 @@ impl Connection {
         self.ask(Request { subject: subject.into(), payload, headers, timeout, verb: Verb::Request })?.await
     }
 
-    /// Publishes a request now; what is returned waits for the first answer, and ends the request when it is dropped.
+    /// Publishes a request now. The returned future waits for the first reply; dropping it ends the request.
     pub fn ask(&self, request: Request) -> Result<impl Future<Output = Result<Message>> + Send + use<>> {
         self.requests.request(&self.outbox, request)
     }
 
-    /// Holds a request in the outbox; `done` gets its answer, and `tag` is what it can be cancelled by.
+    /// Enqueues a request in the outbox. `done` gets its reply, and `tag` identifies it for `cancel_request`.
     pub fn start_request(&self, request: Request, tag: usize, done: Done) -> Result<()> {
         self.requests.start(&self.outbox, request, tag, done).map(drop)
     }
 
-    /// Ends a request whose answer nobody wants any more. Where it was not sent it never will be.
+    /// Cancels a request. If it is still in the outbox, it is never sent.
     pub fn cancel_request(&self, tag: usize) {
         self.requests.cancel(tag);
     }
 
-    /// How many requests wait for an answer.
+    /// Number of requests that wait for a reply.
     pub fn pending_requests(&self) -> usize {
         self.requests.pending()
     }
 
-    /// A round trip after everything that was published; fails where the link breaks meanwhile.
+    /// Waits for a PONG after everything published so far. Fails if the link breaks meanwhile.
     pub async fn round_trip(&self, timeout: Duration) -> Result<()> {
         let late = || JetError::Flush { after: timeout };
         let breaks = self.breaks();
@@ -212,8 +214,8 @@ impl Connection {
         }
     }
 
-    /// Drops the link, and connects anew, to another server where there are several. Comes back when it is dropped: what
-    /// is asked for next goes to the next link.
+    /// Drops the link and reconnects, to another server if there are several. Returns when the link is down: later
+    /// requests use the next link.
     pub async fn force_reconnect(&self) -> Result<()> {
         let mut link = self.link.clone();
         let (breaks, up) = (self.breaks(), link.borrow().up);
@@ -225,12 +227,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Puts another list of servers in the place of the present one. It is used at the next reconnect.
+    /// Replaces the list of servers, from the next reconnect on.
     pub fn set_server_pool(&self, addresses: &[String]) -> Result<()> {
         self.hub.pool().replace(addresses)
     }
 
-    /// Sends all that is queued, then ends the connection. In a hurry it does not wait for a server that is slow.
+    /// Sends all queued data, then closes the connection. In a hurry it does not wait for a slow server.
     pub async fn close(&self, hurry: bool) {
         if self.link.borrow().closed {
             return;
@@ -251,12 +253,12 @@ impl Connection {
         self.hub.closed(None);
     }
 
-    /// Does the work, but gives it up when nothing was sent or received for a while.
+    /// Runs `work` until it is done, or until nothing was sent or received for a while.
     pub async fn run_until_stalled(&self, work: impl Future<Output = ()>) {
         run_until_stalled(&self.client, self.outbox.recall(), work).await;
     }
 
-    /// Waits until the server has all that was sent so far, or nothing moves any more.
+    /// Waits until the server has processed all data sent so far, or until progress stalls.
     pub async fn settle(&self) {
         self.while_up(self.run_until_stalled(async {
             let _not_confirmed = self.round_trip(Duration::MAX).await;
@@ -268,7 +270,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if !self.link.borrow().closed {
-            // Subscriptions keep the task alive, which ends when it is told to.
+            // Subscriptions keep the transport's task alive, so it needs an explicit stop.
             self.hub.stop();
             let (client, hub, rest) = (self.client.clone(), self.hub.clone(), self.outbox.rest());
             let outbox = self.outbox.recall();
@@ -286,8 +288,8 @@ impl Drop for Connection {
     }
 }
 
-/// A round trip by PING and PONG: the server has processed all that was sent before, and what it had sent has come. False
-/// where the link has broken more often than `breaks` says.
+/// Waits for a PING and its PONG. By then the server has processed all data sent before, and all data it sent before
+/// has arrived. False if there were more disconnects than `breaks`.
 async fn trip(client: &Client, hub: &ConnectionState, breaks: u64) -> Result<bool> {
     let mut link = hub.link.subscribe();
     let mut pings = hub.pings.subscribe();
@@ -306,8 +308,8 @@ async fn trip(client: &Client, hub: &ConnectionState, breaks: u64) -> Result<boo
         now = pings.wait_for(answered) => now.is_ok_and(|now| now.attempts == ours.attempts),
         _ = link.wait_for(|link| link.closed) => false,
     };
-    // The tasks that were woken before this one have not run yet: subscriptions take what came first. One turn is
-    // not enough: tokio may give a task that yields the next turn at once.
+    // Tasks woken before this one have not run yet: subscriptions process earlier messages first. One yield is not
+    // enough, because tokio may run a yielding task again at once.
     for _ in 0..YIELDS {
         tokio::task::yield_now().await;
     }
@@ -315,7 +317,7 @@ async fn trip(client: &Client, hub: &ConnectionState, breaks: u64) -> Result<boo
     if link.closed { Err(hub.closed_error()) } else { Ok(same && link.breaks == breaks) }
 }
 
-/// Ends what a connect began that was cancelled, or failed.
+/// Stops a connect that was cancelled or failed.
 struct Wanted(Option<(Arc<ConnectionState>, Client)>);
 
 impl Drop for Wanted {
@@ -327,7 +329,7 @@ impl Drop for Wanted {
     }
 }
 
-/// What is to be done where one of the connection's own tasks has failed.
+/// Returns the handler for a failure of one of the connection's own tasks.
 pub fn failing(client: &Client, hub: &Arc<ConnectionState>) -> impl FnOnce(JetError) + Send + 'static {
     let (client, hub) = (client.clone(), hub.clone());
     move |error| {

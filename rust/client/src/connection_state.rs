@@ -1,5 +1,6 @@
-//! What is known about one connection, from many sources, made one order of events: every break gives one
-//! `Disconnected`, every way back one `Reconnected`.
+//! Connection state: merges reports of several tasks into one sequence of events.
+//!
+//! Every disconnect produces one `Disconnected` event, every reconnect one `Reconnected` event.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -23,7 +24,7 @@ mod server_events;
 
 use link::Outage;
 
-/// What the user's callbacks are for.
+/// Event for the user's callbacks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConnectionEvent {
     Error(JetError),
@@ -34,7 +35,7 @@ pub enum ConnectionEvent {
     LameDuck,
 }
 
-/// PINGs written and PONGs read. `attempts` rises with every connection, on which all counts anew.
+/// Counts of PINGs written and PONGs read. `attempts` increases with every connection, and both counts restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pings {
     pub attempts: u64,
@@ -42,12 +43,12 @@ pub struct Pings {
     pub answered: u64,
 }
 
-/// The user's choice among servers (with their failures so far), given the last server's INFO: which one, and how long
-/// to wait before. None is the first.
+/// The user's server choice: from the servers with their failures and the last server's INFO, returns index and wait.
+/// `None` selects the first server.
 pub type Choose =
     Arc<dyn Fn(Vec<(ServerAddr, u32)>, ServerInfo) -> CallbackAnswer<(Option<usize>, Duration)> + Send + Sync>;
 
-/// Where notices wait, and how their taker is woken.
+/// Event queue, and the callback that wakes its reader.
 pub struct EventQueue {
     pub waiting: Arc<Mutex<Vec<ConnectionEvent>>>,
     pub wake: Box<dyn Fn() + Send + Sync>,
@@ -57,30 +58,30 @@ pub struct StateSettings {
     pub credentials: Credentials,
     pub connect_timeout: Duration,
     pub allow_reconnect: bool,
-    /// Go on after the first round over all servers.
+    /// Continues after the first round over all servers.
     pub retry_first: bool,
     pub choose: Option<Choose>,
     pub inbox_prefix: Option<String>,
-    /// Without it none are kept.
+    /// `None`: no events are queued.
     pub notices: Option<EventQueue>,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// There was a connection.
+    /// True after the first connection.
     was_up: bool,
-    /// The server of the attempt under way, or that we are connected to.
+    /// Server of the current attempt or connection.
     current: Option<ServerAddr>,
-    /// What came up during the attempt under way.
+    /// Details of the current attempt.
     attempt: Option<AttemptDetails>,
-    /// Why the link is about to be found broken.
+    /// Reason of the disconnect that is about to be noticed.
     reason: Option<JetError>,
     lame_duck: bool,
     last_error: Option<JetError>,
-    /// Failures of the first round, until there is a connection.
+    /// Failures of the first round, until the first connection.
     failures: Vec<(String, JetError)>,
     first: Option<oneshot::Sender<Result<()>>>,
-    /// While the link is down: since when, and what became of the attempts to make it again.
+    /// Start of the outage and results of the attempts to reconnect, while the link is down.
     outage: Option<Outage>,
     reconnects: u64,
     errors: u64,
@@ -88,22 +89,22 @@ struct Inner {
 
 pub struct ConnectionState {
     pub settings: StateSettings,
-    /// Why a connection that the user did not close is of no more use.
+    /// Failure of one of the connection's own tasks, after which the connection is unusable.
     failure: OnceLock<JetError>,
-    /// Why no more attempts are made.
+    /// Reason for the end of attempts.
     ended: OnceLock<String>,
     pool: Mutex<Pool>,
-    /// Every server's address, for messages.
+    /// Addresses of all servers, for messages.
     pub servers: Arc<str>,
     pub link: watch::Sender<Link>,
     pub pings: watch::Sender<Pings>,
-    /// Publishes and subscriptions without permission.
+    /// Distributor of permission errors of publishes and subscriptions.
     refusals: RefusalSender,
     pub closing: watch::Sender<bool>,
     state: Mutex<Inner>,
 }
 
-/// With so many notices waiting for their taker errors are counted only: anybody may send what makes one.
+/// Above this many queued events, errors are counted and dropped. Other clients can cause errors at any rate.
 const MOST_WAITING: usize = 10_000;
 
 impl ConnectionState {
@@ -130,7 +131,7 @@ impl ConnectionState {
         lock(&self.pool)
     }
 
-    /// Changes the state and queues its notices, in the order in which it changed.
+    /// Changes the state, and queues its events in the order of the changes.
     fn change(&self, change: impl FnOnce(&mut Inner, &mut Vec<ConnectionEvent>)) {
         let any = {
             let mut state = self.lock();
@@ -152,41 +153,41 @@ impl ConnectionState {
             }
             any
         };
-        // Without a lock: it may wait for the GIL.
+        // Called without the lock, because it may wait for the GIL.
         if any && let Some(taker) = &self.settings.notices {
             (taker.wake)();
         }
     }
 
-    /// That the connection is closed, as an error.
+    /// Builds the error of a closed connection.
     pub fn closed_error(&self) -> JetError {
         let closed = || JetError::Closed { servers: self.servers.to_string(), why: self.ended.get().cloned() };
         self.failure.get().cloned().unwrap_or_else(closed)
     }
 
-    /// Why the connection ended by itself, if one of its own tasks failed.
+    /// Error of one of the connection's own tasks, if that ended the connection.
     pub fn failure(&self) -> Option<JetError> {
         self.failure.get().cloned()
     }
 
-    /// One of the connection's own tasks has failed: what ends from now on ends because of it. Takes no lock.
+    /// Records the failure of one of the connection's own tasks. Later calls fail with it. Does not lock.
     pub fn doomed(&self, error: JetError) {
         let _first_one_counts = self.failure.set(error);
     }
 
-    /// Ends the connection with this error of one of its own tasks.
+    /// Ends the connection with the error of one of its own tasks.
     pub fn failed_within(&self, error: JetError) {
         self.doomed(error.clone());
         self.stop();
         self.closed(Some(error));
     }
 
-    /// A subject that is used nowhere else.
+    /// Returns a unique inbox subject.
     pub fn new_inbox(&self) -> Result<String> {
         Ok(format!("{}.{}", self.inbox_prefix(), unique::id()?))
     }
 
-    /// An inbox with a short name, which saves a server 4 % of its time with a message of 128 B.
+    /// Returns an inbox with a short name, which saves a server 4 % of its time per message of 128 B.
     pub fn new_short_inbox(&self) -> Result<String> {
         Ok(format!("{}.{}", self.inbox_prefix(), unique::short_id()?))
     }
@@ -195,7 +196,8 @@ impl ConnectionState {
         self.settings.inbox_prefix.as_deref().unwrap_or("_INBOX")
     }
 
-    /// What the server refuses from now on: a publish without permission ends there, not in an answer.
+    /// Returns a receiver of permission errors from now on. A publish without permission ends with such an error, not
+    /// with a reply.
     pub fn watch_refusals(&self) -> Refusals {
         self.refusals.subscribe()
     }
@@ -204,13 +206,13 @@ impl ConnectionState {
         self.lock().last_error.clone()
     }
 
-    /// Reconnects and errors so far.
+    /// Returns the numbers of reconnects and errors so far.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.lock();
         (state.reconnects, state.errors)
     }
 
-    /// The server that we are connected to.
+    /// Returns the connected server.
     pub fn current(&self) -> Option<ServerAddr> {
         let current = self.lock().current.clone();
         current.filter(|_| self.link.borrow().up)
@@ -220,7 +222,7 @@ impl ConnectionState {
         *self.closing.borrow()
     }
 
-    /// Returns when the user closes the connection, before all is sent and the link is down.
+    /// Waits until the user closes the connection, before queued data is sent and the link is down.
     pub async fn ending(&self) {
         let mut closing = self.closing.subscribe();
         let _gone = closing.wait_for(|closing| *closing).await;
@@ -231,7 +233,7 @@ impl ConnectionState {
         self.closing.send_replace(true);
     }
 
-    /// The attempt under way has made a connection.
+    /// Records that the current attempt succeeded.
     pub fn connected(&self) {
         self.change(|state, notices| {
             if self.link.borrow().closed {
@@ -257,7 +259,7 @@ impl ConnectionState {
         });
     }
 
-    /// The link is down. Without a reason it was asked for.
+    /// Records that the link is down. Without a reason the user requested it.
     pub fn lost(&self) {
         self.change(|state, notices| {
             if !self.link.borrow().up {
@@ -273,7 +275,7 @@ impl ConnectionState {
         });
     }
 
-    /// No more attempts will be made; with the error that ended them.
+    /// Records that no attempts follow, with the error that ended them.
     pub fn closed(&self, error: Option<JetError>) {
         self.lost();
         let error = error.or_else(|| self.failure());
@@ -296,23 +298,23 @@ impl ConnectionState {
         });
     }
 
-    /// Why the first round failed so far, where it takes too long.
+    /// Builds the error of the first round so far, for a connect that takes too long.
     pub fn verdict(&self) -> Option<JetError> {
         let failures = self.lock().failures.clone();
         (!failures.is_empty()).then(|| disconnect_reason::verdict(&self.servers, failures))
     }
 
-    /// True once there was a connection.
+    /// True after the first connection.
     pub fn was_up(&self) -> bool {
         self.lock().was_up
     }
 
-    /// Something failed that no call waits for.
+    /// Queues an error that no call waits for.
     pub fn tell(&self, error: JetError) {
         self.change(|_, notices| notices.push(ConnectionEvent::Error(error)));
     }
 
-    /// An attempt at this server begins.
+    /// Records the start of an attempt at this server.
     pub fn begin(&self, addr: ServerAddr) {
         let mut state = self.lock();
         self.pings.send_modify(|pings| *pings = Pings { attempts: pings.attempts + 1, ..Pings::default() });
@@ -320,7 +322,7 @@ impl ConnectionState {
         state.current = Some(addr);
     }
 
-    /// The attempt failed.
+    /// Records the failure of the current attempt.
     pub fn failed(&self, failure: &AttemptFailure) {
         self.change(|state, notices| {
             let (Some(attempt), Some(addr)) = (state.attempt.take(), state.current.clone()) else { return };
@@ -334,7 +336,7 @@ impl ConnectionState {
                 state.failures.push((place(&addr), error.clone()));
             }
             if matches!(error, JetError::Callback { .. }) && self.settings.notices.is_some() {
-                // A user callback raised; Python already holds the exception.
+                // A user callback raised; Python holds the exception.
                 state.last_error = Some(error);
             } else {
                 notices.push(ConnectionEvent::Error(error));
@@ -342,7 +344,7 @@ impl ConnectionState {
         });
     }
 
-    /// What to send to the server of this attempt; where that cannot be said the attempt knows why.
+    /// Returns the credentials for the current server. On failure the error is stored in the attempt's details.
     pub async fn credentials(&self, nonce: &[u8]) -> Option<Auth> {
         let current = self.lock().current.clone();
         let url = current
@@ -366,7 +368,7 @@ impl ConnectionState {
         self.note(|attempt| attempt.asked_for_certificate = true);
     }
 
-    /// The name that a certificate of the current server may carry besides its own.
+    /// Returns the second name that the current server's certificate may carry.
     pub fn tls_name(&self) -> Option<String> {
         let current = self.lock().current.clone()?;
         self.pool().get_mut(&current).and_then(|server| server.tls_name.clone())

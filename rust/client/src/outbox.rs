@@ -1,9 +1,10 @@
-//! What is on its way to the connection: core messages, requests, subscriptions and their ends. Handed in without
-//! waiting, sent in order by one task, and every message can be taken back until that task has handed it over.
+//! Outbox: ordered queue of core messages, requests, subscriptions and unsubscribes on their way to the connection.
 //!
-//! What several tasks ask for has its place in this queue from that moment: else whoever is woken first would be first.
-//! What only its owner can do (a `Subscriber` ends itself) has an `OutboxSlot` there, which the queue waits for. Held in place
-//! by tests/compat/test_order.py.
+//! Enqueueing never waits. One task hands the entries over in order, and every message can be cancelled until then.
+//!
+//! Entries of several tasks keep the order of their calls, not the order in which the scheduler wakes the tasks. If
+//! only the owner can perform an entry (a `Subscriber` ends itself), the queue has an `OutboxSlot` for it and waits.
+//! tests/compat/test_order.py tests the order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -27,30 +28,30 @@ mod writer;
 pub use wire::nats::OutboundMessage as Outgoing;
 use writer::write_queued;
 
-/// A longer queue gives its memory back once it is empty.
+/// Entries up to which an empty queue keeps its memory.
 const MAX_RETAINED_ENTRIES: usize = 1024;
-/// So many messages, or so many bytes of them, are sent without waiting for more.
+/// Messages or bytes at which the queue is sent without waiting for more.
 const BURST_MESSAGES: usize = 128;
 const BURST_BYTES: usize = 16 << 10;
-/// So many entries that were taken back may lie between the others, and always as many as there are others.
+/// Cancelled entries that may remain between the others. As many as there are others may always remain.
 const MAX_GAPS: usize = 64;
 
-/// What waits in the queue.
+/// An entry of the queue.
 enum OutboxEntry {
-    /// With its size, and what it is for.
+    /// A message with its size and verb.
     Message(Outgoing, usize, Verb),
     Subscribe {
         subject: Subject,
         queue: Option<String>,
         done: oneshot::Sender<Subscriber>,
     },
-    /// Somebody else does what is due here: is told so, and then waited for.
+    /// Another task performs this entry: the writer notifies it, then waits for it.
     Slot {
         come: oneshot::Sender<()>,
         over: oneshot::Receiver<()>,
     },
     Fence(Fence),
-    /// It was taken back.
+    /// A cancelled entry.
     Gone,
 }
 
@@ -65,15 +66,15 @@ impl OutboxEntry {
 
 #[derive(Default)]
 struct OutboxQueue {
-    /// Each with its place.
+    /// Each entry with its place.
     entries: VecDeque<(u64, OutboxEntry)>,
-    /// Among them those that were taken back.
+    /// Number of cancelled entries among them.
     gone: usize,
-    /// How many were ever queued: the place of the next one.
+    /// Number of entries ever queued, which is the place of the next one.
     queued: u64,
-    /// All before this place have been handed over, or taken back.
+    /// Place before which all entries are handed over or cancelled.
     taken: u64,
-    /// Bytes of whole messages: of what is queued, and of the one that the task is handing over.
+    /// Bytes of whole messages: those queued, and the one that the task is handing over.
     bytes: usize,
     fences: Fences,
     closed: bool,
@@ -115,43 +116,43 @@ impl OutboxQueue {
 #[derive(Default)]
 struct OutboxState {
     queue: Mutex<OutboxQueue>,
-    /// There is something to send, or no more will come.
+    /// Signals that there is something to send, or that the queue is closed.
     filled: Notify,
-    /// Some of it was sent.
+    /// Signals that part of the queue was sent.
     drained: Notify,
 }
 
-/// What waits to be sent, one message just queued included.
+/// Queue state after a message was enqueued, including that message.
 pub struct QueueReceipt {
     pub messages: usize,
     pub bytes: usize,
-    /// Nothing else was on its way.
+    /// The queue was empty before.
     pub idle: bool,
-    /// More need not be waited for.
+    /// The queue is long enough to be sent without waiting for more.
     pub enough: bool,
-    /// To take it back with.
+    /// Place for `cancel`.
     pub place: u64,
 }
 
-/// The way out. Dropping it lets the task end, after all that is queued.
+/// Outbox of a connection. After it is dropped, the task sends the queue and ends.
 pub struct Outbox {
     shared: Arc<OutboxState>,
     client: Client,
     traffic: Arc<Traffic>,
-    /// Most bytes that are queued while the link is down.
+    /// Maximum bytes queued while the link is down.
     pub limit: usize,
 }
 
-/// Takes messages back, and outlives the outbox.
+/// Handle that cancels queued messages; it outlives the outbox.
 pub struct CancelHandle(Arc<OutboxState>);
 
 impl CancelHandle {
-    /// Bytes of whole messages that the connection has not taken yet.
+    /// Bytes of whole messages that are not handed over yet.
     pub fn bytes(&self) -> usize {
         lock(&self.0.queue).bytes
     }
 
-    /// True where the message at this place was not handed over; it never will be.
+    /// Cancels the message at this place; false if it was handed over.
     pub fn cancel(&self, place: u64) -> bool {
         let taken = lock(&self.0.queue).cancel(place);
         if taken.is_some() {
@@ -162,7 +163,7 @@ impl CancelHandle {
 }
 
 impl Outbox {
-    /// Starts the task on the current runtime.
+    /// Starts the writer task on the current runtime.
     pub fn start(
         client: Client,
         link: watch::Receiver<Link>,
@@ -186,22 +187,22 @@ impl Outbox {
         CancelHandle(self.shared.clone())
     }
 
-    /// Queues one message and has it sent.
+    /// Enqueues one message and flushes.
     pub fn push(&self, message: Outgoing, verb: Verb) -> QueueReceipt {
         let held = self.pass(message, verb, true);
-        // What is on its way takes this one along.
+        // A flush under way sends this message too.
         if held.idle && held.messages > 0 {
             self.shared.filled.notify_one();
         }
         held
     }
 
-    /// Queues one message that is sent at the next `kick`, together with what comes until then.
+    /// Enqueues one message for the next `flush_now`, together with all messages until then.
     pub fn hold(&self, message: Outgoing, verb: Verb) -> QueueReceipt {
         self.pass(message, verb, false)
     }
 
-    /// Where nothing is on its way the message passes the queue by.
+    /// If the queue is empty, the message goes to the connection directly.
     fn pass(&self, message: Outgoing, verb: Verb, now: bool) -> QueueReceipt {
         let bytes = message_size(&message);
         let mut queue = lock(&self.shared.queue);
@@ -218,7 +219,7 @@ impl Outbox {
         queue.add(OutboxEntry::Message(message, bytes, verb))
     }
 
-    /// Queues a subscription and has it made. Its channel stays empty where the connection is closed before.
+    /// Enqueues a subscription. The channel stays empty if the connection is closed before.
     pub fn subscribe(&self, subject: Subject, queue: Option<String>) -> oneshot::Receiver<Subscriber> {
         let (done, made) = oneshot::channel();
         self.add(OutboxEntry::Subscribe { subject, queue, done });
@@ -226,7 +227,7 @@ impl Outbox {
         made
     }
 
-    /// Queues a turn, which comes at once where nothing else is on its way.
+    /// Enqueues a slot, which is reached at once if the queue is empty.
     pub fn turn(&self) -> OutboxSlot {
         let (turn, come, over) = OutboxSlot::new();
         self.add(OutboxEntry::Slot { come, over });
@@ -234,9 +235,9 @@ impl Outbox {
         turn
     }
 
-    /// What follows waits until the gate is open.
+    /// Enqueues a fence: later entries wait until it opens.
     pub fn add_fence(&self, fence: Fence) {
-        // Whoever queues a message behind it takes the queue for one that is on its way.
+        // A message behind the fence finds the queue in use, so it does not flush.
         if self.add(OutboxEntry::Fence(fence)).idle {
             self.flush_now();
         }
@@ -246,7 +247,7 @@ impl Outbox {
         lock(&self.shared.queue).add(entry)
     }
 
-    /// Has what is queued sent.
+    /// Flushes the queue.
     pub fn flush_now(&self) {
         if !lock(&self.shared.queue).entries.is_empty() {
             self.shared.filled.notify_one();
@@ -254,41 +255,41 @@ impl Outbox {
         self.client.flush_now();
     }
 
-    /// Bytes of whole messages that the connection has not taken yet.
+    /// Bytes of whole messages that are not handed over yet.
     pub fn bytes(&self) -> usize {
         lock(&self.shared.queue).bytes
     }
 
-    /// What is queued, sent; for when the outbox itself is going.
+    /// Waits until the queue is sent; for an outbox about to be dropped.
     pub fn rest(&self) -> impl Future<Output = ()> + Send + 'static {
         let shared = self.shared.clone();
         async move { shared.until(|queue| queue.queued == queue.taken).await }
     }
 
-    /// The place after all that is queued now, for `has_passed`.
+    /// Returns the place after the current queue, for `has_passed`.
     pub fn mark(&self) -> u64 {
         lock(&self.shared.queue).queued
     }
 
-    /// As `mark`, without what waits for a publisher: for publishers, which would wait for themselves.
+    /// Returns the place before the first closed fence, for publishers, which would otherwise wait for themselves.
     pub fn mark_before_fences(&self) -> u64 {
         let mut queue = lock(&self.shared.queue);
         let taken = queue.taken;
         queue.fences.first_closed(taken).unwrap_or(queue.queued)
     }
 
-    /// How many have left the queue so far.
+    /// Number of entries that have left the queue so far.
     pub fn taken(&self) -> u64 {
         lock(&self.shared.queue).taken
     }
 
-    /// True once the connection has taken, or will never take, all before the mark.
+    /// True once all entries before the mark are handed over or discarded.
     pub fn has_passed(&self, mark: u64) -> bool {
         let queue = lock(&self.shared.queue);
         queue.closed || queue.taken >= mark
     }
 
-    /// Waits for it: what is sent then comes after all that was queued at the mark.
+    /// Waits for `has_passed`: messages sent then follow all that were queued at the mark.
     pub async fn passed(&self, mark: u64) {
         self.shared.until(|queue| queue.closed || queue.taken >= mark).await;
     }
@@ -300,7 +301,7 @@ impl Outbox {
 }
 
 impl OutboxState {
-    /// The connection is closed: nothing will be sent any more.
+    /// Discards the queue, because the connection is closed.
     fn close(&self) {
         let left = {
             let mut queue = lock(&self.queue);
@@ -336,25 +337,25 @@ impl Drop for Outbox {
     }
 }
 
-/// A place in the queue for what only its owner can hand over. Dropping it lets the queue go on.
+/// Slot in the queue for an entry that only its owner can hand over. Dropping it lets the queue continue.
 pub struct OutboxSlot {
     come: oneshot::Receiver<()>,
     over: oneshot::Sender<()>,
 }
 
 impl OutboxSlot {
-    /// The turn, what tells that it has come, and what tells that it is over.
+    /// Creates a slot, the sender that signals its turn, and the receiver for its end.
     pub fn new() -> (Self, oneshot::Sender<()>, oneshot::Receiver<()>) {
         let ((told, come), (over, passed)) = (oneshot::channel(), oneshot::channel());
         (OutboxSlot { come, over }, told, passed)
     }
 
-    /// Waits until all before it was handed over; false where the connection is closed before that. Safe to give up.
+    /// Waits until all entries before it are handed over; false if the connection is closed first. Cancel safe.
     pub async fn wait(&mut self) -> bool {
         (&mut self.come).await.is_ok()
     }
 
-    /// It was handed over; what was asked for later follows.
+    /// Ends the slot, and the queue continues.
     pub fn pass(self) {
         let _closed = self.over.send(());
     }

@@ -1,4 +1,4 @@
-//! The servers we may connect to, and which comes next.
+//! Server pool: the servers of a connection, and the order of attempts.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -9,20 +9,20 @@ use tokio::time::Instant;
 use base::error::{JetError, Result};
 use wire::nats::ServerAddr;
 
-/// A wait of zero would keep a core busy with refused attempts.
+/// Minimum wait between attempts. A wait of zero would keep a core busy with refused attempts.
 const LEAST_WAIT: Duration = Duration::from_millis(2);
-/// Waits are longer by up to this part, so that not all clients of a server come back at once.
+/// Jitter: waits are longer by up to this fraction, so that the clients of a server do not reconnect at the same time.
 const SPREAD: f64 = 0.1;
 
-/// One server. `addr` has no user and no password: they stay here.
+/// A server of the pool. `addr` has no user and no password; they are kept apart from it.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub addr: ServerAddr,
     pub user: Option<String>,
     pub password: Option<String>,
-    /// Another server announced it.
+    /// Another server announced this one in its INFO.
     pub discovered: bool,
-    /// The host name that a certificate of a discovered server may carry instead of its address.
+    /// Host name that the certificate of a discovered server may carry instead of its address.
     pub tls_name: Option<String>,
     /// Failed attempts since the last success.
     pub failures: u32,
@@ -35,13 +35,13 @@ impl Server {
     }
 }
 
-/// `host:port`, for messages.
+/// Returns `host:port`, for messages.
 pub fn place(addr: &ServerAddr) -> String {
     let host = addr.host();
     if host.contains(':') { format!("[{host}]:{}", addr.port()) } else { format!("{host}:{}", addr.port()) }
 }
 
-/// The address in full, without user and password.
+/// Returns the full address without user and password.
 pub fn url(addr: &ServerAddr) -> String {
     let websocket = addr.scheme().starts_with("ws");
     let path =
@@ -49,10 +49,10 @@ pub fn url(addr: &ServerAddr) -> String {
     format!("{}://{}{path}", addr.scheme(), place(addr))
 }
 
-/// The server list for messages: user info cut off, the usual scheme left out.
+/// Formats the server list for messages, without user info and without the default scheme.
 pub fn display_servers(servers: &[String]) -> String {
     let bare = |url: &String| {
-        // What has a colon or an @ before it is a user or a password, whatever comes then.
+        // A part with a colon or an @ before it is a user or a password, whatever follows.
         let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)).unwrap_or(("", url));
         let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
@@ -63,7 +63,7 @@ pub fn display_servers(servers: &[String]) -> String {
 
 fn parse(text: &str) -> Result<Server> {
     let bad = |cause: String| JetError::BadAddress { address: display_servers(&[text.to_owned()]), cause };
-    // What parses it would drop line breaks, and texts show it as it was given.
+    // The URL parser would drop line breaks, and messages show the text as it was passed.
     if text.contains(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
         return Err(bad("it has a control character or a line break".into()));
     }
@@ -73,7 +73,7 @@ fn parse(text: &str) -> Result<Server> {
     if given.host().is_empty() {
         return Err(bad("it names no host".into()));
     }
-    // These end the host: what was meant as a password would be shown with the address.
+    // These characters end the host, so the address in a message would show part of a password.
     let whole = given.clone().into_inner();
     if [Some(whole.path()), whole.query(), whole.fragment()].into_iter().flatten().any(|part| part.contains('@')) {
         return Err(bad("in user and password / is written %2F, ? is %3F and # is %23".into()));
@@ -92,7 +92,7 @@ fn parse(text: &str) -> Result<Server> {
     Ok(Server { user, password, ..Server::new(addr) })
 }
 
-/// Percent-encoding undone, as far as it is one.
+/// Decodes percent-encoding. Invalid sequences remain.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -112,13 +112,13 @@ fn decode(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-/// How to choose; the rest of the state is in the servers themselves.
+/// Rules for the order of attempts. The servers hold the rest of the state.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub randomize: bool,
-    /// Failed attempts at one server until it is given up; None is never.
+    /// Failed attempts after which a server is removed; `None`: never.
     pub max_failures: Option<u32>,
-    /// Between two attempts at one server.
+    /// Wait between two attempts at one server.
     pub wait: Duration,
 }
 
@@ -132,7 +132,7 @@ impl Rules {
 pub struct Pool {
     servers: VecDeque<Server>,
     rules: Rules,
-    /// Attempts of the first round that are still due.
+    /// Attempts of the first round still to make.
     first_round: usize,
 }
 
@@ -161,7 +161,8 @@ impl Pool {
         self.servers.iter_mut().find(|server| server.addr == *addr)
     }
 
-    /// True where one address asks for TLS: then none is spoken to without, or a discovered one would be.
+    /// True if one address requires TLS. All servers then use TLS, so that a discovered server is never contacted in
+    /// clear text.
     pub fn wants_tls(&self) -> bool {
         self.servers.iter().any(|server| server.addr.tls_required())
     }
@@ -170,7 +171,7 @@ impl Pool {
         self.servers.iter().any(|server| server.addr.is_websocket())
     }
 
-    /// Puts a new list in the place of the old one; what is known about servers in both stays.
+    /// Replaces the list of servers. Servers in both lists keep their state.
     pub fn replace(&mut self, addresses: &[String]) -> Result<()> {
         let mut fresh = Pool::new(addresses, self.rules)?;
         if fresh.is_websocket() != self.is_websocket() {
@@ -189,7 +190,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Adds the servers that `from` announced; true where one was new.
+    /// Adds the servers that `from` announced; true if one is new.
     pub fn discover(&mut self, from: &ServerAddr, urls: &[String], tls: bool) -> bool {
         let scheme = match from.scheme() {
             "nats" if tls => "tls",
@@ -219,7 +220,7 @@ impl Pool {
         }
     }
 
-    /// The next server of the first round: each is tried once, none waits.
+    /// Returns the next server of the first round, which tries each server once without a wait.
     pub fn first(&mut self) -> Option<ServerAddr> {
         self.first_round = self.first_round.checked_sub(1)?;
         let server = self.servers.pop_front()?;
@@ -228,14 +229,14 @@ impl Pool {
         Some(addr)
     }
 
-    /// What a handler may choose from, with the failures so far.
+    /// Returns the servers that a handler may choose from, with their failures so far.
     pub fn candidates(&self) -> Vec<(ServerAddr, u32)> {
         let given_up = |failures| self.rules.max_failures.is_some_and(|most| failures > most);
         let eligible = self.servers.iter().filter(|server| !given_up(server.failures));
         eligible.map(|server| (server.addr.clone(), server.failures)).collect()
     }
 
-    /// The next server in turn, and how long to wait before the attempt. None: all are given up.
+    /// Returns the next server in turn, and the wait before the attempt. `None`: no server is left.
     pub fn next_in_turn(&mut self) -> Option<(ServerAddr, Duration)> {
         if let Some(most) = self.rules.max_failures {
             self.servers.retain(|server| server.failures <= most);
@@ -250,7 +251,7 @@ impl Pool {
         Some((addr, wait.unwrap_or_default()))
     }
 
-    /// It is waited for as after an attempt that failed.
+    /// Delays the next attempt at this server as after a failed attempt.
     pub fn suspect(&mut self, addr: &ServerAddr) {
         if let Some(server) = self.get_mut(addr) {
             server.last_attempt = Some(Instant::now());
@@ -284,7 +285,7 @@ fn check_schemes(servers: &VecDeque<Server>) -> Result<()> {
     })
 }
 
-/// From 0 to 1. The keys of a new hasher are random enough to spread clients.
+/// Returns a random number from 0 to 1. The keys of a new hasher are random enough to spread clients.
 fn random() -> f64 {
     RandomState::new().hash_one(0) as f64 / u64::MAX as f64
 }

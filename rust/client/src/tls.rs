@@ -1,4 +1,4 @@
-//! TLS: what is trusted, and an account of what a refused certificate lacks.
+//! TLS configuration, certificate verification, and error texts for rejected certificates.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -18,17 +18,17 @@ use base::error::{JetError, Result};
 
 #[derive(Clone)]
 pub struct Tls {
-    /// A server without TLS is refused.
+    /// Rejects servers without TLS.
     pub required: bool,
-    /// Certificates that are trusted, PEM or DER; None is the system's.
+    /// Trusted certificates, PEM or DER; `None`: the system's.
     pub roots: Option<Vec<Vec<u8>>>,
-    /// Certificate chain and private key, both PEM.
+    /// Client certificate chain and private key, both PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// The name that the certificate must carry, instead of the address's host.
+    /// Name that the certificate must carry, instead of the address's host.
     pub hostname: Option<String>,
     pub verify: bool,
     pub check_name: bool,
-    /// TLS before the server's first word.
+    /// TLS handshake before the server's INFO.
     pub handshake_first: bool,
 }
 
@@ -46,7 +46,7 @@ impl Default for Tls {
     }
 }
 
-/// What is connected with. Reads no file and no certificate of the system: that waits for the first handshake.
+/// Builds the TLS configuration. It reads no file and no system certificate; the first handshake does.
 pub fn config(tls: &Tls, hub: &Arc<ConnectionState>) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let value = |text: String| JetError::Value(format!("tls: {text}"));
@@ -121,7 +121,7 @@ fn identity(chain: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Arc<C
     })
 }
 
-/// The system's certificates; those that cannot be read are left out, as OpenSSL does.
+/// Loads the system's certificates. Unreadable ones are skipped, as in OpenSSL.
 fn system_roots() -> Result<RootCertStore, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut store = RootCertStore::empty();
@@ -135,7 +135,7 @@ fn system_roots() -> Result<RootCertStore, String> {
 
 struct Verifier {
     roots: OnceLock<Result<RootCertStore, String>>,
-    /// The trusted certificates as they are: a server may show one of them as its own.
+    /// Trusted certificates in DER: a server may present one of them as its own.
     pinned: Vec<CertificateDer<'static>>,
     hostname: Option<ServerName<'static>>,
     verify: bool,
@@ -163,7 +163,7 @@ impl Verifier {
             self.roots.get_or_init(system_roots).as_ref().map_err(|cause| CertificateRejected::Text(cause.clone()))?;
         let algorithms = self.provider.signature_verification_algorithms.all;
         match verify_server_cert_signed_by_trust_anchor(&cert, roots, intermediates, now, algorithms) {
-            // A self-signed certificate that is trusted as such: all but this one formality was checked before it.
+            // A self-signed certificate that is itself trusted: this check is the last one, and all others passed.
             Err(Error::InvalidCertificate(CertificateError::Other(other)))
                 if other.to_string().contains(SELF_SIGNED) && self.pinned.contains(end_entity) => {}
             checked => checked?,
@@ -175,7 +175,7 @@ impl Verifier {
         match verify_server_name(&cert, name) {
             Ok(()) => Ok(()),
             Err(error) => {
-                // A server known only by its IP address carries the name that all servers share.
+                // A server discovered by IP address presents the name that all servers share.
                 let shared =
                     if self.hostname.is_none() { self.hub.upgrade().and_then(|hub| hub.tls_name()) } else { None };
                 let shared = shared.and_then(|name| ServerName::try_from(name).ok());
@@ -188,7 +188,7 @@ impl Verifier {
     }
 }
 
-/// Why a certificate was refused.
+/// Reason of a rejected certificate.
 enum CertificateRejected {
     Text(String),
     Tls(Error),
@@ -201,10 +201,10 @@ impl From<Error> for CertificateRejected {
 }
 
 const NOT_TRUSTED: &str = "not signed by a CA that is trusted here: pass the CA with tls=jetarrow.TLS(ca=...)";
-/// webpki's name for a CA certificate that a server shows as its own.
+/// webpki's error for a CA certificate that a server presents as its own.
 const SELF_SIGNED: &str = "CaUsedAsEndEntity";
 
-/// In words, with what to do.
+/// Describes the error, and the action to take.
 fn explain(error: &Error) -> String {
     use CertificateError::*;
     let Error::InvalidCertificate(error) = error else { return error.to_string() };
@@ -230,7 +230,7 @@ fn explain(error: &Error) -> String {
     }
 }
 
-/// `DnsName("localhost")` and `IpAddress(127.0.0.1)` are how webpki prints names.
+/// Extracts the name from webpki's formats `DnsName("localhost")` and `IpAddress(127.0.0.1)`.
 fn name_only(name: &str) -> &str {
     let inner = name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')'));
     inner.trim_matches('"')
@@ -283,7 +283,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Our certificate, and a note that the server asked for one.
+/// Client certificate resolver, which records that the server asked for a certificate.
 struct Identity {
     key: Option<Arc<CertifiedKey>>,
     hub: std::sync::Weak<ConnectionState>,

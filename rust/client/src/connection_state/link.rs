@@ -1,27 +1,27 @@
-//! The link to the server: its state, and the outage while it is down.
+//! State of the link to the server, and the outage while it is down.
 
 use std::time::Instant;
 
 use super::ConnectionState;
 use base::error::JetError;
 
-/// The state of the link to the server.
+/// State of the link to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// How often the link broke. What was in flight when it rises may be lost.
+    /// Number of disconnects. Messages in flight when it increases may be lost.
     pub breaks: u64,
     pub up: bool,
-    /// No reconnect will be tried any more.
+    /// No reconnect follows.
     pub closed: bool,
-    /// How many publishes and subscriptions the server refused.
+    /// Number of publishes and subscriptions that the server rejected.
     pub refusals: u64,
 }
 
-/// A link that is down, with the attempts to reconnect.
+/// An outage, with its attempts to reconnect.
 pub struct Outage {
     since: Instant,
     attempts: u32,
-    /// Why the link broke, then why the last attempt failed.
+    /// Cause of the disconnect, then of the last failed attempt.
     why: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Outage {
 }
 
 impl ConnectionState {
-    /// Since when the link is down, how often it was tried again and why that failed; None while it is up.
+    /// Describes the outage: its duration, the number of attempts and the last cause. `None` while the link is up.
     pub fn outage(&self) -> Option<String> {
         self.lock().outage.as_ref().map(Outage::describe)
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_since_when_how_often_and_why() {
+    fn outage_text_has_duration_attempts_and_cause() {
         let mut outage = Outage::new(Some(&JetError::Eof { server: "h:1".into() }));
         assert_eq!(outage.describe(), "the connection has been down for 0.0 s: h:1 ended the connection");
         let refused = JetError::Io { what: "h:1".into(), cause: "refused".into(), errno: None };

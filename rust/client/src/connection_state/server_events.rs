@@ -1,4 +1,4 @@
-//! What the connection's task hears.
+//! Server events that the transport's task reports: PONG, INFO, -ERR and disconnects.
 
 use super::{ConnectionEvent, ConnectionState, place};
 use crate::disconnect_reason::{self, DisconnectReason, malformed};
@@ -8,19 +8,19 @@ use wire::message::Message;
 use wire::nats::ServerInfo;
 
 impl ConnectionState {
-    /// A PING goes out; returns its number.
+    /// Counts a sent PING; returns its number.
     pub fn pinged(&self) -> u64 {
         self.pings.send_modify(|pings| pings.written += 1);
         self.pings.borrow().written
     }
 
-    /// A PONG came; returns the number of its PING.
+    /// Counts a received PONG; returns the number of its PING.
     pub fn ponged(&self) -> u64 {
         self.pings.send_modify(|pings| pings.answered += 1);
         self.pings.borrow().answered
     }
 
-    /// The server said -ERR; `subscribed` is the subscription that it may be about.
+    /// Handles the server's -ERR. `subscribed` is the subscription it may concern.
     pub fn server_error(&self, text: &str, subscribed: Option<&str>) {
         if !self.link.borrow().up {
             return self.note(|attempt| attempt.server_error = Some(text.to_owned()));
@@ -33,7 +33,7 @@ impl ConnectionState {
         self.tell(error);
     }
 
-    /// The server sent an INFO.
+    /// Handles the server's INFO.
     pub fn informed(&self, info: &ServerInfo) {
         self.change(|state, notices| {
             if let Some(attempt) = &mut state.attempt {
@@ -41,7 +41,7 @@ impl ConnectionState {
             }
             let Some(current) = &state.current else { return };
             let grew = self.pool().discover(current, &info.connect_urls, info.tls_required);
-            // The first INFO of a connection is no news.
+            // The first INFO of a connection is no event.
             if state.attempt.is_some() {
                 return;
             }
@@ -54,27 +54,27 @@ impl ConnectionState {
         });
     }
 
-    /// Says of a message that is handed out, where it is so, that its headers are malformed. `meta` is of one that does not
-    /// say itself where it is stored.
+    /// Reports malformed headers of a message about to be delivered. `meta` gives the stored position of a message that
+    /// does not carry it.
     pub fn look_at_headers(&self, message: &Message, meta: Option<&AckSubject<'_>>) {
         malformed(message, meta).into_iter().for_each(|error| self.tell(error));
     }
 
-    /// The link is about to be given up, for this reason.
+    /// Records the reason for which the link is about to be dropped.
     pub fn broke(&self, why: DisconnectReason) {
         let mut state = self.lock();
         if state.reason.is_none() {
             let server = state.current.as_ref().map(place).unwrap_or_default();
             let reason = disconnect_reason::of_break(&server, &why);
             if let (DisconnectReason::TooLarge(_), Some(addr)) = (&why, &state.current) {
-                // No message does that: it is not asked again at once.
+                // No message is this large, so the next attempt at this server waits.
                 self.pool().suspect(addr);
             }
             state.reason = Some(reason);
         }
     }
 
-    /// The server left too many pings unanswered.
+    /// Records that the server left too many PINGs unanswered.
     pub fn stale(&self) {
         let mut state = self.lock();
         let server = state.current.as_ref().map(place).unwrap_or_default();

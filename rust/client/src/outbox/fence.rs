@@ -1,6 +1,8 @@
-//! What keeps core messages behind those of a publisher, which go their own way to the wire: a gate in the outbox, which
-//! the publisher's loop opens once all that it was given before has been handed over. A gate makes the loop hand that over
-//! whatever its window says, so a stream that does not answer keeps none closed.
+//! Fence: core publishes queued after it wait until the publisher's earlier messages are written.
+//!
+//! A publisher writes its messages past the outbox. It enqueues a fence in the outbox, and its loop opens the fence
+//! once all its earlier messages are handed over. A fence makes the loop hand those over regardless of its window, so a
+//! stream that does not answer keeps no fence closed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,10 +18,10 @@ struct FenceState {
     opened: Notify,
 }
 
-/// The gate's place in the outbox.
+/// A fence in the outbox.
 pub struct Fence(Arc<FenceState>);
 
-/// The same place among a publisher's messages. Dropping it opens the gate.
+/// The fence's counterpart among the publisher's messages. Dropping it opens the fence.
 pub struct FenceGuard(Arc<FenceState>);
 
 impl Fence {
@@ -28,8 +30,9 @@ impl Fence {
         (Fence(shared.clone()), FenceGuard(shared))
     }
 
-    /// Waits until it is open; not where the link is gone, as nothing keeps its order over a break. The publisher may
-    /// wait for what was before the gate: `drained` tells it.
+    /// Waits until the fence is open, or until the link is down, because no order holds across a disconnect.
+    ///
+    /// The publisher may wait for the entries before the fence, so `drained` notifies it first.
     pub async fn pass(&self, link: &mut watch::Receiver<Link>, drained: &Notify) {
         drained.notify_waiters();
         let opened = self.0.opened.notified();
@@ -54,7 +57,7 @@ impl Drop for FenceGuard {
     }
 }
 
-/// The gates of an outbox that were not passed, with their places.
+/// Fences of an outbox that are not passed yet, with their places.
 #[derive(Default)]
 pub struct Fences(VecDeque<(u64, Fence)>);
 
@@ -63,7 +66,7 @@ impl Fences {
         self.0.push_back((place, Fence(gate.0.clone())));
     }
 
-    /// The place of the first one that is closed; those before `taken` were passed.
+    /// Returns the place of the first closed fence. Fences before `taken` are passed.
     pub fn first_closed(&mut self, taken: u64) -> Option<u64> {
         while self.0.front().is_some_and(|(place, gate)| *place < taken || gate.is_open()) {
             self.0.pop_front();

@@ -1,4 +1,4 @@
-//! The task that hands over what is queued, in order.
+//! Writer task of the outbox: hands over the entries in order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use base::error::{About, JetError};
 use base::lock::lock;
 use runtime::task::{Spot, weak_spot};
 
-/// What the task does next.
+/// Next step of the task.
 enum WriterStep {
     Hand(OutboxEntry),
-    /// There is no room on the wire for so many bytes.
+    /// The write buffer has no room for this many bytes.
     Wait(usize),
     WaitForLink,
     Empty,
@@ -24,7 +24,7 @@ enum WriterStep {
 }
 
 impl OutboxState {
-    /// Takes the next entry that is wanted, where it can go. `handed` is the size of the last one.
+    /// Takes the next entry that is not cancelled, if there is room for it. `handed` is the size of the last one.
     fn next(&self, client: &Client, up: bool, handed: usize) -> WriterStep {
         let mut queue = lock(&self.queue);
         queue.bytes -= handed;
@@ -41,7 +41,7 @@ impl OutboxState {
         };
         let bytes = entry.bytes();
         if !up {
-            // Without a link the bound of what is queued is ours, and it can be taken back.
+            // Without a link the entries stay in the outbox: its limit applies, and they can be cancelled.
             return WriterStep::WaitForLink;
         }
         if !client.has_room(bytes) {
@@ -62,7 +62,7 @@ pub(super) async fn write_queued(
     loop {
         let up = {
             let link = link.borrow();
-            // Once it is closed handing over fails, which ends this task.
+            // After a close, handing over fails, which ends this task.
             link.up || link.closed
         };
         let step = shared.next(&client, up, std::mem::take(&mut handed));
@@ -75,7 +75,7 @@ pub(super) async fn write_queued(
                 traffic.sent(verb, message.payload.len());
                 match client.send(&message, bytes) {
                     Ok(()) => {}
-                    // It was queued for another server, which takes larger ones.
+                    // The message was queued for another server with a higher limit.
                     Err(SendRejected::TooLarge) => {
                         let what = About::Other("a message that was queued while disconnected".into());
                         let limit = client.max_payload();
@@ -87,7 +87,7 @@ pub(super) async fn write_queued(
             WriterStep::Hand(OutboxEntry::Subscribe { done, .. }) if done.is_closed() => {}
             WriterStep::Hand(OutboxEntry::Subscribe { subject, queue, done }) => {
                 match client.subscribe(subject, queue) {
-                    // Where nobody waits any more it ends itself.
+                    // If the caller stopped waiting, the subscriber is dropped and unsubscribes.
                     Ok(subscriber) => drop(done.send(subscriber)),
                     Err(_) => break,
                 }

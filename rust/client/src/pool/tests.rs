@@ -1,4 +1,4 @@
-//! Which server comes next.
+//! Order of attempts, and parsing of addresses.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn list(addresses: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn user_info_is_decoded_and_kept_apart() {
+fn user_info_is_decoded_and_removed_from_the_address() {
     for (text, plain) in
         [("p%40ss%3a", "p@ss:"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("gr%C3%BCn", "grün"), ("%ff", "%ff")]
     {
@@ -24,14 +24,14 @@ fn user_info_is_decoded_and_kept_apart() {
 }
 
 #[test]
-fn shown_servers_have_no_password() {
+fn displayed_servers_have_no_password() {
     let servers = list(&["nats://me:s3cret@host:4222", "tls://other:1", "127.0.0.1:4222"]);
     assert_eq!(display_servers(&servers), "host:4222, tls://other:1, 127.0.0.1:4222");
     assert_eq!(display_servers(&list(&["me:s3cret://more@host", "me:s3cret@://host"])), "host, ://host");
 }
 
 #[test]
-fn addresses_are_checked() {
+fn invalid_addresses_are_rejected() {
     for text in [
         "http://x",
         "nats://host:notaport",
@@ -56,7 +56,7 @@ fn addresses_are_checked() {
 }
 
 #[test]
-fn servers_take_turns_and_are_given_up() {
+fn servers_alternate_and_are_removed_after_failures() {
     let mut pool = Pool::new(&list(&["a", "b"]), rules(Some(1))).unwrap_or_else(|e| panic!("{e}"));
     let hosts: Vec<_> = std::iter::from_fn(|| pool.first()).map(|addr| addr.host().to_owned()).collect();
     assert_eq!(hosts, ["a", "b"]);
@@ -70,7 +70,7 @@ fn servers_take_turns_and_are_given_up() {
 }
 
 #[test]
-fn attempts_at_a_server_are_the_wait_apart() {
+fn attempts_at_one_server_keep_the_wait() {
     let mut pool = Pool::new(&list(&["a"]), rules(None)).unwrap_or_else(|e| panic!("{e}"));
     for failures in 0..5 {
         let (addr, wait) = pool.next_in_turn().unwrap_or_else(|| panic!("given up after {failures}"));
@@ -82,7 +82,7 @@ fn attempts_at_a_server_are_the_wait_apart() {
 }
 
 #[test]
-fn discovered_servers_keep_the_scheme_and_come_once() {
+fn discovered_servers_keep_the_scheme_without_duplicates() {
     let mut pool = Pool::new(&list(&["tls://a:1"]), rules(None)).unwrap_or_else(|e| panic!("{e}"));
     let from = pool.servers[0].addr.clone();
     assert!(pool.discover(&from, &list(&["a:1", "10.0.0.1:4222", "10.0.0.1:4222"]), true));

@@ -1,4 +1,4 @@
-//! One attempt to connect: to the server's socket, through TLS where it is wanted, to the answer of CONNECT.
+//! One attempt to connect: socket, TLS if required, CONNECT, and the server's answer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,39 +21,39 @@ use wire::nats::{ConnectInfo, Protocol, ServerAddr, ServerInfo};
 use wire::parser::MAX_LINE;
 use wire::parser::{Op, ParseError, Parser};
 
-/// How to connect, for all servers.
+/// Connect options for all servers.
 pub struct Greeting {
     pub name: Option<String>,
-    /// Of the request that opens a WebSocket.
+    /// Headers of the request that opens a WebSocket.
     pub websocket_headers: Vec<(HeaderName, HeaderValue)>,
     pub echo: bool,
-    /// For one address of one server.
+    /// Timeout for one address of one server.
     pub timeout: Duration,
     pub tls: Arc<ClientConfig>,
     pub tls_required: bool,
-    /// TLS before the server's first word.
+    /// TLS handshake before the server's INFO.
     pub tls_first: bool,
 }
 
 pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Socket for T {}
 
-/// A link on which the server has taken our CONNECT.
+/// A link on which the server has accepted CONNECT.
 pub(super) struct EstablishedLink {
     pub socket: Box<dyn Socket>,
-    /// With what has come after that, and what of it was read already.
+    /// Parser with the data received after CONNECT, and the operations parsed already.
     pub reader: Parser,
     pub heard: VecDeque<Op>,
     pub info: ServerInfo,
 }
 
-/// Why there is none.
+/// Reason of a failed attempt.
 #[derive(Debug)]
 pub enum AttemptFailure {
     /// The host name has no address.
     Unknown,
     Late,
-    /// Its words, or those of TLS.
+    /// Error text of the socket or of TLS.
     Broken(String),
 }
 
@@ -144,7 +144,7 @@ async fn greet(
     let wants_tls = greeting.tls_required || addr.tls_required();
     if !greeting.tls_first && !websocket && (wants_tls || info.tls_required) {
         socket = secured(greeting, addr, socket).await?;
-        // What came in clear text after the INFO is nobody's word.
+        // Clear text received after the INFO is not authenticated, so it is discarded.
         words = Words::default();
     }
     let auth = hub.credentials(info.nonce.as_bytes()).await;
@@ -185,7 +185,7 @@ fn refused(hub: &ConnectionState, text: String) -> AttemptFailure {
     AttemptFailure::Broken(text)
 }
 
-/// What the server says, one by one.
+/// Server operations, read one at a time.
 #[derive(Default)]
 struct Words {
     reader: Parser,

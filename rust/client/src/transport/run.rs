@@ -1,4 +1,4 @@
-//! The connection's task: connects, reads and writes, and connects anew.
+//! The transport's task: connects, reads, writes, and reconnects.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,25 +22,25 @@ use wire::message::Message;
 use wire::nats::ServerInfo;
 use wire::parser::{Op, ParseError, Parser};
 
-/// The largest message that a server stores unless it was told to take larger ones, with its headers; one that it stored
-/// before its limit was lowered may still come.
+/// Maximum bytes of a received message: the largest `max_payload` a server accepts by default, with headers. A message
+/// stored before the limit was lowered may still arrive.
 const MAX_READ_BYTES: usize = 64 << 20;
-/// More than this is not gathered, whatever limit the server names.
+/// Maximum bytes of a received message for any limit that the server names.
 const MOST_EVER: usize = 1 << 30;
-/// Reads after which others have their turn.
+/// Reads before other tasks run.
 const READS: usize = 4;
 /// PINGs that may be unanswered.
 const PINGS: u32 = 2;
-/// How long what is left may take where the connection ends.
+/// Maximum time to write the rest when the connection ends.
 const LINGER: Duration = Duration::from_millis(250);
 
 pub struct TransportSettings {
     pub greeting: Greeting,
-    /// The server is asked for a sign of life after so much silence.
+    /// Interval of silence after which the client sends a PING.
     pub ping_period: Duration,
 }
 
-/// Until no more attempts are made.
+/// Runs until no more attempts are made.
 pub async fn run(client: Client, settings: TransportSettings) {
     let hub = client.0.hub.clone();
     let mut failure = None;
@@ -71,19 +71,19 @@ pub async fn run(client: Client, settings: TransportSettings) {
 }
 
 enum Ended {
-    /// By us, for good.
+    /// The user closes the connection.
     Wanted,
-    /// By us, for another link.
+    /// The user requested a reconnect.
     Renewed,
     Stale,
     Broken(DisconnectReason),
 }
 
 impl Client {
-    /// A link stands: what is subscribed is told to the server, before all else.
+    /// Restores the subscriptions on a new link, before any other data.
     fn connected(&self, info: &ServerInfo) {
         *lock(&self.0.info) = info.clone();
-        // A server that names none has the usual one.
+        // An INFO without a limit means the default.
         self.0.max_payload.store(DEFAULT_PAYLOAD, Ordering::Relaxed);
         self.learn_limit(info);
         let subscriptions = lock(&self.0.subscriptions);
@@ -100,7 +100,7 @@ impl Client {
         out.links += 1;
         drop(out);
         drop(subscriptions);
-        // There is room now.
+        // The new link has room.
         self.0.written.notify_waiters();
     }
 
@@ -116,7 +116,7 @@ impl Client {
         self.0.written.notify_waiters();
     }
 
-    /// Hands messages of one subscription over.
+    /// Delivers messages of one subscription.
     fn deliver(&self, sid: u64, messages: &mut VecDeque<Message>) {
         let mut subscriptions = lock(&self.0.subscriptions);
         let Some(one) = subscriptions.by_sid.get_mut(&sid) else { return messages.clear() };
@@ -139,21 +139,21 @@ struct Drive<'a> {
     client: &'a Client,
     socket: Box<dyn Socket>,
     reader: Parser,
-    /// No message is larger.
+    /// Maximum size of a received message.
     limit: usize,
-    /// What was read together, for one subscription.
+    /// Messages of one read for one subscription.
     sid: u64,
     messages: VecDeque<Message>,
     received: u64,
-    /// What is being written.
+    /// Data being written.
     block: FrameBuffer,
-    /// Something was written that the socket may still hold.
+    /// Data was written that the socket may still buffer.
     unflushed: bool,
     heard: Instant,
     silence: Pin<Box<Sleep>>,
     ping_period: Duration,
     unanswered: u32,
-    /// When the end is not waited for any longer.
+    /// Deadline of the end.
     end: Option<Pin<Box<Sleep>>>,
 }
 
@@ -189,7 +189,7 @@ fn limit(info: &ServerInfo) -> usize {
 
 impl Drive<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        // Before anything is looked at: what is asked for meanwhile wakes this task again.
+        // Registered first: requests made meanwhile wake this task again.
         self.client.0.task.register(cx.waker());
         let read = self.read(cx);
         self.deliver();
@@ -263,7 +263,7 @@ impl Drive<'_> {
             self.received += 1;
             return self.messages.push_back(message);
         }
-        // Messages that came before a PONG are there when it is told.
+        // Messages received before a PONG are delivered before it is reported.
         self.deliver();
         let hub = &self.client.0.hub;
         match op {
@@ -286,14 +286,15 @@ impl Drive<'_> {
         }
     }
 
-    /// True once all is written.
+    /// Writes the buffer; true once it is empty.
     fn write(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         loop {
             if self.block.is_empty() {
                 self.block.clear();
                 let mut out = lock(&self.client.0.out);
                 if out.buffer.is_empty() {
-                    // What comes meanwhile is seen here, without a word, which costs whoever sends a system call.
+                    // Messages appended from now on are seen in this loop, so senders need no wake-up, which is a
+                    // system call.
                     out.told = false;
                     break;
                 }
@@ -328,14 +329,14 @@ impl Drive<'_> {
         Ok(true)
     }
 
-    /// Writing has failed: the server may have said why before.
+    /// Writing failed: reads the server's error, which it may have sent before.
     fn read_pending_error(&mut self, cx: &mut Context<'_>, error: io::Error) -> Ended {
         let _read = self.read(cx);
         self.deliver();
         Ended::Broken(DisconnectReason::Io(error))
     }
 
-    /// The end is wanted: what is left is written, but not for long.
+    /// Ends the link: writes the rest, up to a deadline.
     fn finish(&mut self, cx: &mut Context<'_>, all_written: bool) -> Poll<Ended> {
         if all_written && Pin::new(&mut self.socket).poll_shutdown(cx).is_ready() {
             return Poll::Ready(Ended::Wanted);

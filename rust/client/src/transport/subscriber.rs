@@ -1,4 +1,4 @@
-//! What a subscription gets: put there by the connection's task, all of one read at a time.
+//! Receive buffer of a subscription, filled by the transport's task with all messages of one read at a time.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use super::Client;
 use base::lock::lock;
 use wire::message::Message;
 
-/// More than any pull loop or publish window ever has outstanding. What comes beyond it is dropped.
+/// Maximum number of buffered messages, above any pull loop's or publish window's. Further ones are discarded.
 const CAPACITY: usize = 1 << 20;
 
-/// Room for more messages than this is given back.
+/// Capacity in messages above which the buffer is freed.
 const MAX_RETAINED_MESSAGES: usize = 4096;
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Takes all of them, in their order.
+    /// Appends all messages in order.
     pub fn put(&self, messages: &mut VecDeque<Message>) {
         {
             let mut waiting = lock(&self.waiting);
@@ -46,19 +46,19 @@ impl Inbox {
         self.waker.wake();
     }
 
-    /// Nothing more will come.
+    /// Ends the buffer: no more messages follow.
     pub fn end(&self) {
         lock(&self.waiting).ended = true;
         self.waker.wake();
     }
 }
 
-/// A subscription. It ends where it is dropped.
+/// A subscription, which ends on drop.
 pub struct Subscriber {
     client: Client,
     sid: u64,
     inbox: Arc<Inbox>,
-    /// Taken out of the inbox at one time.
+    /// Messages taken out of the inbox together.
     taken: VecDeque<Message>,
 }
 
@@ -67,17 +67,17 @@ impl Subscriber {
         Subscriber { client, sid, inbox, taken: VecDeque::new() }
     }
 
-    /// Ends it, at the server too; what has come is still handed out.
+    /// Unsubscribes, at the server too. Buffered messages are still delivered.
     pub fn unsubscribe(&self) {
         self.client.unsubscribe(self.sid);
     }
 
-    /// Ends it once so many messages have come, of all since it began.
+    /// Unsubscribes after `most` messages since the start.
     pub fn unsubscribe_after(&self, most: u64) {
         self.client.unsubscribe_after(self.sid, most);
     }
 
-    /// Ends the server's side only: what is on its way still comes.
+    /// Unsubscribes at the server only: messages in transit are still delivered.
     pub fn withdraw(&self) {
         self.client.withdraw(self.sid);
     }

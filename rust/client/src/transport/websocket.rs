@@ -1,4 +1,4 @@
-//! A WebSocket as a stream of bytes.
+//! WebSocket as a byte stream.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio_websockets::{Error, MaybeTlsStream, Message, WebSocketStream};
 
 pub struct WebSocket {
     inner: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
-    /// What is left of the message that came last.
+    /// Unread rest of the last message.
     rest: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! What is on its way out.
+//! Write buffer of the transport.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -8,35 +8,37 @@ use wire::frames::{self, PublishFrame};
 use wire::nats::OutboundMessage;
 use wire::nats::{Statistics, Subject};
 
-/// Bytes that wait to be written, or one larger message: a server that stands still, or is gone, finds so much beyond
-/// what the sockets hold; everything else waits where it can be taken back. Held in place by tests/survive/test_stall.py.
+/// Maximum bytes buffered, unless one message is larger.
+///
+/// A server that stalls or disconnects finds at most this much beyond the socket buffers. All other data waits in the
+/// outbox and can be cancelled. tests/survive/test_stall.py tests it.
 const MAX_BUFFERED_BYTES: usize = 256 << 10;
 
-/// Subscriptions that are remembered until their PING is answered.
+/// Maximum number of subscriptions kept until their PING is answered.
 const MAX_UNCONFIRMED: usize = 4_096;
 
 #[derive(Default)]
 pub(super) struct WriteBuffer {
     pub buffer: FrameBuffer,
-    /// Bytes that the task has taken out of it, and not written yet.
+    /// Bytes taken from the buffer by the task and not written yet.
     pub writing: usize,
-    /// Bytes that were ever put in, and bytes that are gone: written, or lost with their link.
+    /// Bytes ever appended, and bytes written or discarded on disconnect.
     pub queued: u64,
     pub gone: u64,
     messages: u64,
     bytes: u64,
-    /// The task has been told that there is something.
+    /// The task has been woken to write.
     pub told: bool,
-    /// A server reads what is written.
+    /// The link is up.
     pub connected: bool,
-    /// Links that stood so far.
+    /// Number of links so far.
     pub links: u64,
-    /// The link is to be dropped.
+    /// The link is to be dropped for a reconnect.
     pub renew: bool,
-    /// The connection is to end, once all is written.
+    /// The connection ends once all data is written.
     pub end: bool,
     pub closed: bool,
-    /// Subscriptions whose PING has no answer, with the number of that PING.
+    /// Subscriptions with the number of their unanswered PING.
     unconfirmed: VecDeque<(u64, Subject)>,
 }
 
@@ -52,8 +54,8 @@ impl WriteBuffer {
         self.queued += (self.buffer.len() - before) as u64;
     }
 
-    /// Puts in a subscription, and a PING behind it: an error of the server that names no subject is the subscription's if
-    /// it comes between the answers to the PING before and to this one.
+    /// Appends a subscription and a PING. If an error that names no subject arrives between the PONG before and this
+    /// one, it concerns this subscription.
     pub fn put_subscription(&mut self, sid: u64, subject: &Subject, queue: Option<&str>, ping: u64) {
         self.put(|out| {
             frames::subscribe(out, sid, subject, queue);
@@ -65,14 +67,14 @@ impl WriteBuffer {
         self.unconfirmed.push_back((ping, subject.clone()));
     }
 
-    /// Takes the answer to a PING.
+    /// Removes the subscriptions that the answer to this PING confirms.
     pub fn confirm(&mut self, ping: u64) {
         while self.unconfirmed.front().is_some_and(|(number, _)| *number <= ping) {
             self.unconfirmed.pop_front();
         }
     }
 
-    /// The subscription that was sent between this PING and the next one.
+    /// Returns the subscription sent between this PING and the next one.
     pub fn subscribed_after(&self, ping: u64) -> Option<Subject> {
         self.unconfirmed.front().filter(|(number, _)| *number == ping + 1).map(|(_, subject)| subject.clone())
     }
@@ -83,7 +85,7 @@ impl WriteBuffer {
         self.count_message(before, statistics);
     }
 
-    /// `before` is what was in the buffer before it.
+    /// Counts a message. `before` is the buffer's length before it was appended.
     fn count_message(&mut self, before: usize, statistics: &Statistics) {
         let bytes = (self.buffer.len() - before) as u64;
         self.messages += 1;
@@ -99,8 +101,8 @@ impl WriteBuffer {
         self.count_message(before, statistics);
     }
 
-    /// Takes out data that was to be written on a link that is gone. Drop it without the lock: large payloads may be
-    /// memory of Python.
+    /// Takes the data of a lost link out of the buffer. Drop it outside the lock: large payloads may be Python's
+    /// memory.
     #[must_use]
     pub fn take_unwritten(&mut self) -> FrameBuffer {
         (self.connected, self.renew, self.told, self.writing) = (false, false, false, 0);
