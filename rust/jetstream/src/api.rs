@@ -1,4 +1,4 @@
-//! The JetStream API: its subjects, its answers, its error codes. Everything the engine asks a server for itself.
+//! JetStream API: subjects, requests, responses and error codes that the Rust core itself needs.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use client::Connection;
 use client::request::Request;
 use client::traffic::Verb;
 
-/// How long the engine's own requests may take before they are tried again or given up.
+/// Timeout of the core's own requests, before a retry or an error.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// `code` of an answer: there is no such stream, consumer or message.
+/// `code` of a response: no such stream, consumer or message.
 pub const NOT_FOUND: i64 = 404;
-/// `err_code` "bad request": the server does not understand what was asked.
+/// `err_code` "bad request": the server does not support the request.
 pub const BAD_REQUEST: i64 = 10003;
-/// `err_code` "batch publish ID unknown": that row was not stored, its batch is over.
+/// `err_code` "batch publish ID unknown": the row was not stored, and its batch has ended.
 pub const UNKNOWN_BATCH: i64 = 10208;
-/// Most rows of an atomic batch, the server's own limit (err_code 10199).
+/// Maximum number of rows of an atomic batch, the server's own limit (err_code 10199).
 pub const MAX_ATOMIC_ROWS: usize = 1_000;
 
-/// The error that a server puts in the place of an answer.
+/// Error that a server sends instead of a result.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct ApiError {
     pub code: i64,
@@ -45,7 +45,7 @@ impl From<ApiError> for JetError {
 
 #[derive(Deserialize)]
 pub struct StreamInfo {
-    /// As the server writes it.
+    /// Creation time as the server writes it.
     pub created: String,
     pub config: StreamConfig,
     pub state: StreamState,
@@ -53,16 +53,16 @@ pub struct StreamInfo {
     pub cluster: Cluster,
 }
 
-/// Where a stream or a consumer is.
+/// Cluster placement of a stream or a consumer.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct Cluster {
     pub leader: Option<String>,
-    /// The others that have it; none without replicas.
+    /// Other replicas; empty with one replica.
     pub replicas: Vec<IgnoredAny>,
 }
 
-/// A server that does not know a flag never shows it.
+/// Stream configuration. A server that does not support a flag omits it.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct StreamConfig {
@@ -70,12 +70,12 @@ pub struct StreamConfig {
     pub allow_direct: bool,
     pub allow_batched: bool,
     pub allow_atomic: bool,
-    /// Nanoseconds; 0 where it is not said.
+    /// Nanoseconds; 0 if the server omits it.
     pub duplicate_window: u64,
 }
 
 impl StreamConfig {
-    /// How long a message id is known.
+    /// Returns the duration for which the server detects a duplicate message ID.
     pub fn duplicate_window(&self) -> Duration {
         match self.duplicate_window {
             0 => dedup::DEFAULT_DUPLICATE_WINDOW,
@@ -90,7 +90,7 @@ pub struct StreamState {
     pub bytes: u64,
     pub first_seq: u64,
     pub last_seq: u64,
-    /// When the last message was stored, RFC 3339 in UTC.
+    /// Time of the last stored message, RFC 3339 in UTC.
     #[serde(default)]
     pub last_ts: Option<String>,
 }
@@ -111,11 +111,11 @@ pub struct Delivered {
 #[derive(Deserialize)]
 pub struct FoundMessage {
     pub seq: u64,
-    /// When it was stored, RFC 3339 in UTC.
+    /// Time at which it was stored, RFC 3339 in UTC.
     pub time: String,
 }
 
-/// What a consumer has delivered, and what of it is acknowledged.
+/// Consumer state: delivered and acknowledged positions.
 #[derive(Deserialize)]
 pub struct ConsumerState {
     pub config: ConsumerConfig,
@@ -144,25 +144,25 @@ pub struct ConsumerConfig {
 }
 
 impl ConsumerConfig {
-    /// None is all subjects.
+    /// Returns the filter subjects; empty means all subjects.
     pub fn filters(&self) -> Vec<String> {
         let one = (!self.filter_subject.is_empty()).then(|| self.filter_subject.clone());
         one.into_iter().chain(self.filter_subjects.iter().cloned()).collect()
     }
 }
 
-/// A message as it is stored.
+/// A stored message.
 pub struct Stored {
     pub subject: String,
     pub seq: u64,
-    /// As they were published; none where there are none.
+    /// Headers as published; empty without headers.
     pub headers: Vec<u8>,
     pub payload: Vec<u8>,
     /// RFC 3339.
     pub time: String,
 }
 
-/// The API of one connection under one prefix, `$JS.API` or that of a domain.
+/// API client of one connection and one prefix: `$JS.API`, or the prefix of a domain.
 #[derive(Clone, Copy)]
 pub struct Api<'a> {
     conn: &'a Connection,
@@ -175,12 +175,12 @@ impl<'a> Api<'a> {
         Api { conn, prefix, timeout: REQUEST_TIMEOUT }
     }
 
-    /// How long an answer may take.
+    /// Sets the timeout of responses.
     pub fn within(self, timeout: Duration) -> Self {
         Api { timeout, ..self }
     }
 
-    /// One request: JSON there and back, the server's error as `JetError::Api`.
+    /// Sends one request, with JSON in both directions. The server's error becomes `JetError::Api`.
     async fn call<T: DeserializeOwned>(self, verb: &str, body: &Value) -> Result<T> {
         let subject = format!("{}.{verb}", self.prefix);
         let payload = if body.is_null() { Bytes::new() } else { body.to_string().into() };
@@ -200,19 +200,19 @@ impl<'a> Api<'a> {
         self.call(&format!("STREAM.INFO.{stream}"), &Value::Null).await
     }
 
-    /// How many subjects of the stream the filter takes.
+    /// Returns the number of the stream's subjects that match the filter.
     pub async fn subjects(self, stream: &str, filter: &str) -> Result<u64> {
         #[derive(Deserialize)]
         struct Page {
             #[serde(default)]
             total: u64,
         }
-        // A page beyond the last one: no names come, only how many there are.
+        // An offset beyond the last page returns no names, only their number.
         let body = json!({"subjects_filter": filter, "offset": u32::MAX});
         Ok(self.call::<Page>(&format!("STREAM.INFO.{stream}"), &body).await?.total)
     }
 
-    /// The stream that takes this subject.
+    /// Returns the stream that stores this subject.
     pub async fn stream_of(self, subject: &str) -> Result<String> {
         #[derive(Deserialize)]
         struct Names {
@@ -223,7 +223,7 @@ impl<'a> Api<'a> {
         first.ok_or_else(|| JetError::NoStream { subject: subject.to_owned() })
     }
 
-    /// The message that `wanted` describes, as the stream's leader sees it; None where there is none.
+    /// Returns the message that `wanted` selects, from the stream's leader; `None` if there is none.
     pub async fn find_message(self, stream: &str, wanted: &Value) -> Result<Option<FoundMessage>> {
         #[derive(Deserialize)]
         struct Found {
@@ -236,7 +236,7 @@ impl<'a> Api<'a> {
         }
     }
 
-    /// The message that `wanted` describes, as it is stored; None where there is none.
+    /// Returns the stored message that `wanted` selects; `None` if there is none.
     pub async fn get_message(self, stream: &str, wanted: &Value) -> Result<Option<Stored>> {
         #[derive(Deserialize)]
         struct Found {
@@ -266,7 +266,7 @@ impl<'a> Api<'a> {
         Ok(Some(Stored { subject, seq, headers: bytes(&hdrs)?, payload: bytes(&data)?, time }))
     }
 
-    /// The first message from `from` on that one of the filters takes; no filter takes all.
+    /// Returns the first message from `from` on that matches a filter. Without filters every message matches.
     pub async fn next_stored(self, stream: &str, from: u64, filters: &[String]) -> Result<Option<Stored>> {
         let all = [">".to_owned()];
         let mut next: Option<Stored> = None;
@@ -277,7 +277,7 @@ impl<'a> Api<'a> {
         Ok(next)
     }
 
-    /// An error where the consumer, or the answer to this, cannot be had.
+    /// Checks that the consumer exists. Returns an error if it does not, or if the server does not answer.
     pub async fn check_consumer(self, stream: &str, consumer: &str) -> Result<()> {
         self.call::<Value>(&format!("CONSUMER.INFO.{stream}.{consumer}"), &Value::Null).await.map(drop)
     }
@@ -290,7 +290,8 @@ impl<'a> Api<'a> {
         self.call(&format!("CONSUMER.CREATE.{stream}.{name}"), body).await
     }
 
-    /// Queued at once, before whatever is asked next; what is returned waits for the answer, and is false without one.
+    /// Enqueues the deletion at once, ahead of later requests. The returned future waits for the response; false
+    /// without one.
     pub fn delete_consumer(self, stream: &str, name: &str) -> impl Future<Output = bool> + Send + use<> {
         let subject = format!("{}.CONSUMER.DELETE.{stream}.{name}", self.prefix);
         let asked = self.conn.ask(Request {
@@ -309,12 +310,12 @@ impl<'a> Api<'a> {
     }
 }
 
-/// Where a pull consumer's requests go.
+/// Returns the subject of a pull consumer's requests.
 pub fn next_message(prefix: &str, stream: &str, consumer: &str) -> String {
     format!("{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}")
 }
 
-/// Where direct gets go (ADR-31).
+/// Returns the subject of direct gets (ADR-31).
 pub fn direct_get(prefix: &str, stream: &str) -> String {
     format!("{prefix}.DIRECT.GET.{stream}")
 }

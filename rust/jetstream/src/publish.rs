@@ -1,4 +1,4 @@
-//! Publishing into a stream: one message with its ack, or rows under an in-flight window.
+//! Publishing to a stream: one message with its ack, or rows under an in-flight window.
 
 pub mod ack_tracker;
 pub mod atomic;
@@ -39,10 +39,10 @@ use client::request::Request;
 use client::traffic::Verb;
 use wire::nats::HeaderMap;
 
-/// Before a question is asked once more.
+/// Wait before a request is repeated.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Publishes one message and waits for its ack. Where nobody takes the subject it is tried again, see `unheard`.
+/// Publishes one message and waits for its ack. Retries 503 No Responders, see `no_responders`.
 pub async fn publish(
     conn: &Connection,
     subject: String,
@@ -71,14 +71,14 @@ pub async fn publish(
     }
 }
 
-/// How a batch goes to the server.
+/// Protocol of a batch publish.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
-    /// An ack for every row.
+    /// One ack per row.
     Window,
     Fast,
     Atomic,
-    /// `Fast` where server and stream allow it, else `Window`.
+    /// `Fast` if server and stream support it, otherwise `Window`.
     Auto,
 }
 
@@ -91,8 +91,8 @@ impl FromStr for Mode {
     }
 }
 
-/// Looks the stream of the first row up. It matters that this comes before the first message: servers that do not know
-/// these protocols store every message of a batch on its own.
+/// Looks up the stream of the first row. This must precede the first message: a server without these protocols stores
+/// every message of a batch separately.
 async fn find_stream(api: Api<'_>, rows: &Rows) -> Result<(String, StreamConfig)> {
     let stream = match &rows.expected_stream {
         Some(stream) => stream.to_string(),
@@ -127,7 +127,7 @@ pub async fn publish_batch(
     Ok(outcome)
 }
 
-/// Checks that server and stream can do it, and settles what `Auto` means.
+/// Checks that server and stream support the mode, and resolves `Auto`.
 async fn choose_mode(
     conn: &Connection,
     prefix: &str,
@@ -139,7 +139,7 @@ async fn choose_mode(
     if rows.len == 0 {
         return Ok(Mode::Window);
     }
-    // A fast batch goes to one stream; rows that name their own subject may go to several.
+    // A fast batch has one stream. Rows with subjects of their own may have several.
     let one_stream = rows.expected_stream.is_some() || matches!(rows.subjects, Subjects::One(_));
     if mode == Mode::Auto && !one_stream {
         return Ok(Mode::Window);
@@ -154,7 +154,8 @@ async fn choose_mode(
         let asked = tokio::time::timeout_at(deadline, find_stream(Api::new(conn, prefix), &rows)).await;
         let late = |_| JetError::Timeout { what: "the question which stream takes the rows".into(), after: timeout };
         match asked.map_err(late).flatten() {
-            // The question went with the link, or to a server that has just started. It changes nothing: once more.
+            // The request was lost with the link, or the server has just started. The request has no side effects, so
+            // it is repeated.
             Err(err) if err.is_transient() && conn.breaks() != breaks && Instant::now() < deadline => {
                 sleep(RETRY_PAUSE).await;
             }

@@ -1,4 +1,4 @@
-//! An atomic batch (ADR-50): all rows are stored, in order and side by side, or none is.
+//! Atomic batch publish (ADR-50): the server stores all rows in order and adjacent, or none.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, results: &mut Fill<'_>
             Err(_) => {
                 return Err(late(timeout));
             }
-            // Nothing of it is stored, and the stream may be away for a moment only.
+            // The server has stored no row, and the stream may be without a leader for a moment.
             Ok(Err(JetError::Batch { row, cause })) => {
                 let JetError::NoStream { subject } = *cause else { return Err(JetError::Batch { row, cause }) };
                 if !patience.more(&subject).await {
@@ -61,7 +61,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, results: &mut Fill<'_>
     }
 }
 
-/// One batch, from its first row to the answer to its last.
+/// Publishes the batch once, and waits for the response to its last row.
 async fn attempt(conn: &Connection, rows: &[RowToPublish], results: &mut Fill<'_>, within: Duration) -> Result<()> {
     let inbox = conn.new_inbox()?;
     let messages = prepare(rows, &inbox, conn.client.max_payload())?;
@@ -102,7 +102,8 @@ fn refused(row: Option<u64>, cause: JetError) -> JetError {
     JetError::Batch { row, cause: Box::new(cause) }
 }
 
-/// The rows with what makes them a batch, each no larger than the server takes: it would end the connection.
+/// Builds the messages with the batch headers. None exceeds `max_payload`, because the server would close the
+/// connection.
 fn prepare(rows: &[RowToPublish], inbox: &str, max_payload: usize) -> Result<Vec<Outgoing>> {
     let mut arena = Arena::default();
     let id = inbox.rsplit('.').next().unwrap_or_default();
@@ -117,7 +118,7 @@ fn prepare(rows: &[RowToPublish], inbox: &str, max_payload: usize) -> Result<Vec
         let payload = body.wire_payload(&mut arena).unwrap_or_default();
         check_size(|| About::Row(*row), payload.len(), Some(&headers), max_payload)
             .map_err(|err| refused(Some(*row), err))?;
-        // An answer to each, empty where all is well: so an error names its row.
+        // Each message has a reply subject; the response is empty on success. So an error names its row.
         let reply = Some(format!("{inbox}.{place}").into());
         Ok(Outgoing { subject: body.subject(), reply, headers: Some(headers), payload })
     };
@@ -132,7 +133,7 @@ async fn send(conn: &Connection, messages: Vec<Outgoing>, timeout: Duration) -> 
     Ok(())
 }
 
-/// An error where the server did not let a row, or the answers, through.
+/// Returns an error if the server denied a row or the replies.
 fn check_refused(found: &Refusal, subscription: &str, rows: &[RowToPublish]) -> Result<()> {
     if let Some(cause) = found.subscription(subscription) {
         return Err(refused(None, cause.clone()));
@@ -143,7 +144,7 @@ fn check_refused(found: &Refusal, subscription: &str, rows: &[RowToPublish]) -> 
     }
 }
 
-/// True once the batch is stored.
+/// Handles one response; true once the batch is stored.
 fn take_answer(message: &Message, rows: &[RowToPublish], results: &mut Fill<'_>) -> Result<bool> {
     let place = message.subject().rsplit('.').next().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
     let row = rows.get(place.wrapping_sub(1)).map(|(row, _)| *row);
@@ -156,7 +157,7 @@ fn take_answer(message: &Message, rows: &[RowToPublish], results: &mut Fill<'_>)
     }
     let last = place == rows.len();
     match serde_json::from_slice(message.payload()) {
-        // The commit is checked as a whole, and its error names no row.
+        // The server checks the commit as a whole, and its error names no row.
         Ok(AtomicAck { error: Some(error), .. }) => Err(refused(row.filter(|_| !last), error.into())),
         Ok(AtomicAck { stream: Some(stream), seq: Some(seq), count: Some(count), .. }) if last => {
             results.outcome.note_stream(&stream);
@@ -169,7 +170,7 @@ fn take_answer(message: &Message, rows: &[RowToPublish], results: &mut Fill<'_>)
     }
 }
 
-/// What can be known before anything is sent.
+/// Checks the rows before the first message is sent.
 fn check(conn: &Connection, rows: &[RowToPublish]) -> Result<()> {
     let mut ids = HashSet::new();
     for (row, body) in rows {

@@ -1,4 +1,4 @@
-//! One message as the publish loops hold it: a row of a block, or one that came alone.
+//! Message of a publish loop: a row of a block, or a single message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use wire::nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use wire::nats::{HeaderMap, HeaderValue, Subject};
 use wire::size::header_size;
 
-/// A row's payload, where it lies.
+/// Payload of a row, borrowed from its block.
 struct InPlace {
     rows: Arc<Rows>,
     row: usize,
@@ -26,19 +26,19 @@ impl AsRef<[u8]> for InPlace {
     }
 }
 
-/// One message as the publish loop holds it.
+/// Message of a publish loop.
 pub enum Body {
     /// A row of a block.
     Row(Arc<Rows>, usize),
     Single(Box<Single>),
 }
 
-/// A message that came alone; its headers are complete.
+/// A single message; its headers are complete.
 pub struct Single {
     pub subject: Subject,
     pub payload: Bytes,
     pub headers: Option<HeaderMap>,
-    /// Instead of the window's timeout.
+    /// Overrides the timeout of the window.
     pub timeout: Option<Duration>,
 }
 
@@ -50,12 +50,12 @@ impl Body {
         }
     }
 
-    /// True for one message that its caller waits for.
+    /// True for a single message whose caller waits for the ack.
     pub fn is_awaited(&self) -> bool {
         self.timeout().is_some()
     }
 
-    /// `None`: the row is null.
+    /// Returns the payload; `None` if the row is null.
     pub fn payload(&self) -> Option<&[u8]> {
         match self {
             Body::Row(rows, row) => rows.payloads.get(*row),
@@ -63,7 +63,7 @@ impl Body {
         }
     }
 
-    /// Why row `number` has no payload.
+    /// Builds the error of row `number`, which has no payload.
     pub fn no_payload(&self, number: u64) -> JetError {
         match self {
             Body::Row(rows, row) => rows.no_payload(*row, number),
@@ -71,7 +71,7 @@ impl Body {
         }
     }
 
-    /// What `Rows::checked` would have found, for rows that it has not seen.
+    /// Checks a row like `Rows::checked`, for rows that were not checked as a block.
     pub fn check(&self, number: u64, max_payload: usize) -> Result<()> {
         match self {
             Body::Row(rows, row) if !rows.checked => rows.check(*row, number, max_payload),
@@ -79,7 +79,8 @@ impl Body {
         }
     }
 
-    /// The payload as it is sent: a row's small one is copied, many to an allocation. `None`: the row is null.
+    /// Returns the payload to send; `None` if the row is null. Small payloads of rows are copied, many to an
+    /// allocation.
     pub fn wire_payload(&self, arena: &mut Arena) -> Option<Bytes> {
         match self {
             Body::Row(rows, row) => Some(match rows.payloads.get(*row)? {
@@ -90,7 +91,7 @@ impl Body {
         }
     }
 
-    /// About what it takes on the wire, and in memory until it is there.
+    /// Returns the approximate size on the wire, and in memory until it is acknowledged.
     pub fn size(&self) -> usize {
         match self {
             Body::Row(rows, row) => {
@@ -105,7 +106,7 @@ impl Body {
         }
     }
 
-    /// The stream that it must go to, where it says so.
+    /// Returns the expected stream, if one is set.
     pub fn expected_stream(&self) -> Option<&str> {
         match self {
             Body::Row(rows, _) => rows.expected_stream.as_deref(),
@@ -137,7 +138,7 @@ impl Body {
         }
     }
 
-    /// A header that the caller gave.
+    /// True if the caller set this header.
     pub fn has_header(&self, name: &str) -> bool {
         let own = match self {
             Body::Row(rows, row) => rows.own_headers(*row),
@@ -157,7 +158,7 @@ impl Body {
         }
     }
 
-    /// The same as bytes; nothing where there are none.
+    /// Writes the headers as bytes; nothing without headers.
     pub fn write_headers(&self, out: &mut Vec<u8>) {
         match self {
             Body::Row(rows, row) => rows.write_headers(*row, out),
@@ -168,8 +169,8 @@ impl Body {
         }
     }
 
-    /// Sends it, where it can go at once, with this reply subject; `block` is what its headers are written in. A large one
-    /// would be copied.
+    /// Sends the message if there is room, with this reply subject. `block` is the buffer for its headers. A large
+    /// payload is not sent, because this path copies.
     pub fn send_now(&self, client: &Client, reply: &[u8], block: &mut Vec<u8>) -> bool {
         let Some(payload) = self.payload().filter(|payload| payload.len() < LARGE) else { return false };
         block.clear();

@@ -1,4 +1,4 @@
-//! For how long streams know a message id: what is sent again later than that would be stored twice.
+//! Duplicate windows of streams: a message resent after the window would be stored twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::publish::RETRY_PAUSE;
 use base::error::Result;
 use client::Connection;
 
-/// The server's own duplicate window, taken where it does not tell.
+/// The server's default duplicate window, used if the lookup fails.
 pub const DEFAULT_DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
-/// How long is asked; then nothing better is known than the default.
+/// Timeout of the lookup; after it the default applies.
 const WINDOW_LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
-/// More streams than one call goes to.
+/// Maximum number of streams whose window is cached, above the streams of one call.
 const MAX_CACHED_WINDOWS: usize = 16;
 
-/// The streams that rows went to, and the shortest of their duplicate windows once it was asked for.
+/// Streams of the rows so far, and the shortest of their duplicate windows once it was looked up.
 #[derive(Default)]
 pub struct DuplicateWindows {
     streams: BTreeSet<String>,
@@ -40,7 +40,7 @@ impl DuplicateWindows {
         self.known = Some(shortest);
     }
 
-    /// Asks the server for the shortest window; where no stream is known yet, for that of the subject's stream.
+    /// Looks up the shortest window. Without a known stream it looks up the stream of the subject.
     pub fn ask<'a>(
         &self,
         conn: &'a Connection,
@@ -53,7 +53,7 @@ impl DuplicateWindows {
             let asking = async {
                 loop {
                     match shortest(Api::new(conn, &prefix), &streams, &subject).await {
-                        // A server that has just started.
+                        // The server has just started.
                         Err(err) if err.is_transient() && Instant::now() < until => sleep(RETRY_PAUSE).await,
                         found => return found.unwrap_or(DEFAULT_DUPLICATE_WINDOW),
                     }

@@ -1,10 +1,8 @@
-//! The server's fast ingest (ADR-50): no ack per row, but one for some hundred, and a last word on how many were
-//! stored.
+//! Fast ingest (ADR-50): one ack for several hundred rows, and a final ack with the number of stored rows.
 //!
-//! Rows go out under a window; what is not confirmed is kept, at most the window. Gap mode `fail` makes the count in
-//! the last word exact: the first row that is refused or lost ends the batch there, and the rows after it, which the
-//! server did not store, go into a new one. So every row ends as stored or as an error, in order and without a row
-//! twice.
+//! Rows are sent under a window, and kept until they are confirmed. Gap mode `fail` makes the count of the final ack
+//! exact: the first rejected or lost row ends the batch. The server has stored none of the rows after it, so they are
+//! sent in a new batch. Every row therefore ends as stored or as an error, in order and without duplicates.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,26 +26,26 @@ mod growth;
 use batch::{BatchOperation, FastBatch, FlowReply};
 use growth::Growth;
 
-/// The server drops a batch that is idle for 10 s; a ping keeps it.
+/// Silence after which the batch is pinged. The server drops a batch that is idle for 10 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 const LAST_MSG_ID: &str = "Nats-Expected-Last-Msg-Id";
-/// After this many batches in a row that stored nothing the rest goes out in mode window: it has an answer for each row,
-/// where a batch has one for the first that is refused.
+/// Consecutive batches without a stored row, after which the rest is sent in mode window. That mode reports every
+/// rejected row, a batch only the first.
 const MAX_EMPTY_BATCHES: u32 = 3;
 
-/// How a batch ended.
+/// Result of a batch.
 enum BatchEnd {
-    /// Its rows are stored, or go into another batch.
+    /// Its rows are stored or assigned to the next batch.
     Complete,
-    /// It had no beginning: nobody took its first row.
+    /// The batch did not start: its first row was answered with 503 No Responders.
     Unheard,
-    /// It stopped short because of rows that have their errors.
+    /// It ended early because of rows that have their errors.
     Refused,
-    /// Its rows that had no answer got this error, and nothing more is to be tried.
+    /// Unanswered rows got this error, and no further batch follows.
     Abandoned(JetError),
 }
 
-/// Sends all of the feed.
+/// Publishes the whole feed.
 pub async fn fast(conn: &Connection, feed: RowFeed, results: &mut Fill<'_>, window: &Window) -> Result<()> {
     let growth = Growth::new(conn, window);
     let mut fast = Fast { conn, feed, results, window, growth, again: VecDeque::new(), any: false, heard: true };
@@ -57,7 +55,7 @@ pub async fn fast(conn: &Connection, feed: RowFeed, results: &mut Fill<'_>, wind
         let end = unconstrained(fast.one_batch(item)).await?;
         if matches!(end, BatchEnd::Unheard) {
             let new = || NoResponderRetry::new(conn, &window.prefix, Instant::now() + window.timeout);
-            // Where it is not worth to try once more the next time is the last.
+            // If a retry is pointless, the next attempt is the last.
             fast.heard = patience.get_or_insert_with(new).more(&subject).await;
             continue;
         }
@@ -70,7 +68,7 @@ pub async fn fast(conn: &Connection, feed: RowFeed, results: &mut Fill<'_>, wind
                 return run(conn, rest, results.reborrow(), window.clone()).await;
             }
             BatchEnd::Complete | BatchEnd::Unheard | BatchEnd::Refused => {}
-            // The connection is closed, or the server silent.
+            // The connection is closed, or the server is silent.
             BatchEnd::Abandoned(cause) => {
                 while let Some((row, _)) = fast.next().await? {
                     fast.results.failed(row, cause.clone());
@@ -89,14 +87,14 @@ struct Fast<'a, 'o> {
     growth: Growth,
     /// Rows that a batch which ended early did not store.
     again: VecDeque<RowToPublish>,
-    /// Something was stored: from now on errors are those of rows.
+    /// A row was stored, so later errors belong to single rows.
     any: bool,
-    /// Where nobody takes the first row of a batch, it is tried once more.
+    /// If the first row of a batch is answered with 503 No Responders, it is retried.
     heard: bool,
 }
 
 impl Fast<'_, '_> {
-    /// The next row that can be sent; the others before it end with their error.
+    /// Returns the next valid row. Invalid rows before it get their errors.
     async fn next(&mut self) -> Result<Option<RowToPublish>> {
         loop {
             let item = match self.again.pop_front() {
@@ -122,7 +120,7 @@ impl Fast<'_, '_> {
         }
     }
 
-    /// One batch, from its first row on.
+    /// Publishes one batch that starts with `first`.
     async fn one_batch(&mut self, first: RowToPublish) -> Result<BatchEnd> {
         let mut refusals = self.conn.refusals();
         let mut batch = match FastBatch::open(self.conn, self.window, &first).await {
@@ -136,7 +134,7 @@ impl Fast<'_, '_> {
         if let Err(cause) = batch.send(self.conn, first, BatchOperation::Start).await {
             return Ok(self.abandon(&mut batch, cause));
         }
-        // After the first row is on its way: a break before that lost nothing.
+        // Read after the first row is sent: an earlier disconnect lost no row of the batch.
         batch.breaks = self.conn.breaks();
         (batch.begun, batch.last_answer) = (Instant::now(), Instant::now());
         self.growth.begin(&batch);
@@ -159,7 +157,7 @@ impl Fast<'_, '_> {
                     Some(message) => self.take_answer(&mut batch, &message)?,
                     None => Some(self.abandon(&mut batch, self.conn.closed())),
                 },
-                // Where the feed was slower than the server: its next row goes out as it comes.
+                // The feed is slower than the server: its next row is sent as soon as it arrives.
                 item = self.next(), if batch.is_hungry(self.window, self.growth.bytes()) => {
                     self.add(&mut batch, item?).await?;
                     None
@@ -176,8 +174,10 @@ impl Fast<'_, '_> {
         }
     }
 
-    /// Nothing goes out before the server has accepted the batch: an older one would store every row on its own. The
-    /// outer error is the feed's, the inner one says why a row could not be sent.
+    /// Sends the available rows.
+    ///
+    /// It waits until the server has accepted the batch: an older server would store every row separately. The outer
+    /// error is the feed's, the inner one a failed send.
     async fn send_at_hand(&mut self, batch: &mut FastBatch) -> Result<Result<()>> {
         while batch.is_hungry(self.window, self.growth.bytes()) {
             let ready = match self.again.is_empty() {
@@ -218,7 +218,7 @@ impl Fast<'_, '_> {
 
     fn link_changed(&mut self, batch: &mut FastBatch, refusals: &mut Refusals) -> Result<Option<BatchEnd>> {
         if self.conn.breaks() != batch.breaks {
-            // The server keeps the batch for 10 s; its last word says what came through.
+            // The server keeps the batch for 10 s. The final ack reports the stored rows.
             (batch.broken, batch.accepted) = (true, true);
         }
         if self.conn.link.borrow().closed {
@@ -235,19 +235,19 @@ impl Fast<'_, '_> {
         self.end_at_start(batch, cause)
     }
 
-    /// No answer came for a while.
+    /// Handles a period without an answer.
     async fn silence(&mut self, batch: &mut FastBatch) -> Result<Option<BatchEnd>> {
         if batch.last_answer.elapsed() > self.window.timeout {
             let what = "the publish (the server has been silent)".to_owned();
             return Ok(Some(self.abandon(batch, JetError::Timeout { what, after: self.window.timeout })));
         }
         if batch.accepted && self.conn.link.borrow().up {
-            // Recovers a lost ack and keeps the batch; the end is asked for again, in case that was lost.
+            // A ping recovers a lost ack and keeps the batch. A lost end is repeated.
             if let Err(cause) = batch.ping_or_close(self.conn).await {
                 return Ok(Some(self.abandon(batch, cause)));
             }
             if !batch.closing && batch.rows.is_empty() {
-                // It was the feed that was slow, not the server.
+                // The feed was slow, not the server.
                 batch.last_answer = Instant::now();
             }
         }
@@ -271,13 +271,14 @@ impl Fast<'_, '_> {
                 Ok(None)
             }
             FlowReply::Nobody(_) if !batch.accepted && self.heard => {
-                // The stream is away, perhaps for a moment only. There is no batch yet, so nothing of it is stored.
+                // The stream has no leader, perhaps only for a moment. The batch did not start, so no row is stored.
                 self.finish(batch);
                 Ok(Some(BatchEnd::Unheard))
             }
             FlowReply::Nobody(place) if batch.accepted => {
                 batch.lost = batch.lost.min(place.unwrap_or(u64::MAX));
-                // Its leader went. The batch is ended as soon as there is one again; that nobody answers is no answer.
+                // The leader is gone. The batch ends as soon as there is a new one. 503 No Responders does not count as
+                // an answer.
                 (batch.last_answer, batch.no_responders, batch.broken) = (before, true, true);
                 Ok(None)
             }
@@ -294,7 +295,7 @@ impl Fast<'_, '_> {
                 let end = batch.end();
                 let stored = batch.refused.keys().next().map_or(batch.confirmed, |refused| refused - 1);
                 self.confirm(batch, stored);
-                // What nobody took, and what came after it, was not stored.
+                // The server stored neither the rows answered with 503 No Responders nor any row after them.
                 self.end_unconfirmed(batch, seq.min(batch.lost));
                 self.finish(batch);
                 Ok(Some(end))
@@ -303,7 +304,7 @@ impl Fast<'_, '_> {
                 self.any = true;
                 self.results.outcome.note_stream(&stream);
                 self.confirm(batch, count);
-                // The server gives the sequence of the last row only, and only where no row was refused.
+                // The server reports only the sequence of the last row, and only if it rejected none.
                 if count == batch.sent
                     && let Some(row) = batch.last_row
                 {
@@ -316,7 +317,7 @@ impl Fast<'_, '_> {
         }
     }
 
-    /// Refused at its start: there is no batch, and no last word.
+    /// Ends a batch that was rejected at its start. It has no final ack.
     fn end_at_start(&mut self, batch: &mut FastBatch, err: JetError) -> Result<Option<BatchEnd>> {
         if !self.any {
             return Err(JetError::Batch { row: None, cause: Box::new(err) });
@@ -337,8 +338,8 @@ impl Fast<'_, '_> {
         }
     }
 
-    /// It is not known what became of the rows before `seq` that have no answer: those with an id can safely go again,
-    /// the others end here. From `seq` on nothing was stored.
+    /// Ends the unconfirmed rows before `seq`, whose result is unknown. Rows with a message ID are resent safely; the
+    /// others get an error. The server stored no row from `seq` on.
     fn end_unconfirmed(&self, batch: &mut FastBatch, seq: u64) {
         for (index, (row, body)) in batch.rows.iter().enumerate() {
             let place = batch.confirmed + 1 + index as u64;
@@ -349,7 +350,7 @@ impl Fast<'_, '_> {
         }
     }
 
-    /// Refused rows end with their errors; the rest was not stored and goes again, in its order.
+    /// Assigns errors to rejected rows. The other rows were not stored and are resent in order.
     fn finish(&mut self, batch: &mut FastBatch) {
         let mut rest = VecDeque::new();
         for (index, (row, body)) in batch.rows.drain(..).enumerate() {
@@ -365,10 +366,10 @@ impl Fast<'_, '_> {
         self.again = rest;
     }
 
-    /// Gives up on a batch: its unconfirmed rows get the cause.
+    /// Abandons a batch: its unconfirmed rows get the cause as their error.
     fn abandon(&mut self, batch: &mut FastBatch, cause: JetError) -> BatchEnd {
         for (row, body) in batch.rows.drain(..) {
-            // It was sent: it may be stored, or may still be.
+            // The row was sent: it may be stored, now or later.
             let unanswered = |after| {
                 let subject = body.subject().to_string();
                 JetError::Unanswered { verb: "publish", subject, after, sent: true }

@@ -1,6 +1,8 @@
-//! Messages that met no stream just now. A stream is away while its leader is elected: each is sent again a quarter of a
-//! second later, and where nobody answers then either JetStream is asked whether a stream takes the subject. Where none
-//! does it has its error; where one does it is tried until its time is over.
+//! Retries publishes that the server answered with 503 No Responders, because a stream has no leader during an
+//! election.
+//!
+//! Each message is resent after 250 ms. After a second 503 the JetStream API is asked for the subject's stream. Without
+//! a stream the message fails; otherwise it is retried until its timeout.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -12,23 +14,23 @@ use crate::publish::ack_tracker::{AckTracker, InFlightMessage};
 use base::error::JetError;
 use client::Connection;
 
-/// How long is waited before a message is sent again to a subject that nobody takes.
+/// Interval between two attempts at a subject without responders.
 pub const RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// How often it is sent again where JetStream does not answer the question either.
+/// Number of resends if the JetStream API does not answer the lookup either.
 const MAX_UNCLEAR_RETRIES: u8 = 2;
-/// How long the answer may take. During an election of the whole cluster there is none.
+/// Timeout of the lookup. During an election of the whole cluster it is not answered.
 const STREAM_LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of subjects cached as having no stream, and for how long: a stream may be created any time.
+/// Maximum number of subjects cached as having no stream, and the time to live: a stream may be created at any time.
 const MAX_WITHOUT_STREAM: usize = 1_024;
 const WITHOUT_STREAM_TTL: Duration = Duration::from_secs(1);
 
-/// Whether a stream takes a subject.
+/// Result of a lookup whether a stream stores a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamLookup {
-    /// One does, or whoever would know is away too.
+    /// A stream stores it, or the API is unavailable too.
     Taken,
     Nobody,
-    /// The question was not let through, or nobody listens.
+    /// The lookup was denied or answered with 503 No Responders.
     Unclear,
 }
 
@@ -51,7 +53,7 @@ impl StreamLookup {
     }
 }
 
-/// The same for what is sent as a whole: one message, or the beginning of a batch.
+/// Retry state of a single message, or of the start of a batch.
 pub struct NoResponderRetry<'a> {
     pub conn: &'a Connection,
     pub prefix: &'a str,
@@ -64,7 +66,7 @@ impl<'a> NoResponderRetry<'a> {
         NoResponderRetry { conn, prefix, deadline, tries: 0 }
     }
 
-    /// Waits, and is true where it is worth to try once more.
+    /// Waits for the next attempt; false if none is worthwhile.
     pub async fn more(&mut self, subject: &str) -> bool {
         if Instant::now() + RETRY_INTERVAL >= self.deadline {
             return false;
@@ -77,31 +79,31 @@ impl<'a> NoResponderRetry<'a> {
         true
     }
 
-    /// Why there is no more: nobody takes the subject, or who takes it did not come back in time.
+    /// Builds the final error: no stream stores the subject, or its leader was not elected in time.
     pub fn error(&self, subject: String, after: Duration) -> JetError {
         let late = Instant::now() + RETRY_INTERVAL >= self.deadline;
         if late && self.tries > 1 { JetError::NoLeader { subject, after } } else { JetError::NoStream { subject } }
     }
 }
 
-/// What the messages of a subject wait for.
+/// Next step for the messages of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextStep {
     Try(Instant),
-    /// It is to be found out first whether any stream takes the subject.
+    /// A lookup of the subject's stream is due.
     Ask,
     Answer,
-    /// The first of them that comes along goes by itself: all of them together would not keep their order where the
-    /// stream comes back while they are on their way.
+    /// The first message is sent alone. Several in flight would lose their order if the stream became available between
+    /// them.
     First,
-    /// It has this place, and is on its way.
+    /// The message at this place is in flight.
     Heard(u64),
 }
 
 struct SubjectGroup {
     rows: Vec<InFlightMessage>,
     next: NextStep,
-    /// How often nobody was there.
+    /// Number of 503 answers.
     tries: u8,
 }
 
@@ -109,19 +111,19 @@ impl SubjectGroup {
     fn leave(&mut self, which: impl Fn(&InFlightMessage) -> bool) -> Vec<InFlightMessage> {
         let tries = self.tries;
         let leave = self.rows.extract_if(.., |sent| which(sent));
-        // The first one was tried for all.
+        // The first message was tried on behalf of all.
         leave.map(|sent| InFlightMessage { tries: sent.tries.max(tries), ..sent }).collect()
     }
 }
 
-/// By subject: what is published to it meanwhile waits behind, and messages of other subjects go on.
+/// Messages answered with 503 No Responders, by subject. Later messages of such a subject wait behind them; other
+/// subjects continue.
 #[derive(Default)]
 pub struct NoResponders {
     groups: HashMap<String, SubjectGroup>,
     len: usize,
     bytes: usize,
-    /// Subjects that no stream takes, and until when that is believed: a further message fails with its first answer "no
-    /// responders".
+    /// Subjects without a stream, with the end of the cache entry. A further message fails with its first 503.
     without_stream: HashMap<String, Instant>,
 }
 
@@ -138,12 +140,12 @@ impl NoResponders {
         self.len == 0
     }
 
-    /// Nothing is known of any subject.
+    /// True if no subject has state.
     pub fn is_idle(&self) -> bool {
         self.groups.is_empty() && self.without_stream.is_empty()
     }
 
-    /// Takes a message that nobody heard. It comes back where no more is to be tried.
+    /// Holds a message that was answered with 503. Returns it if no retry follows.
     pub fn hold_back(&mut self, sent: InFlightMessage, now: Instant) -> Option<InFlightMessage> {
         let subject = sent.body.subject().to_string();
         let late = sent.deadline.is_some_and(|deadline| deadline <= now + RETRY_INTERVAL);
@@ -161,7 +163,7 @@ impl NoResponders {
         None
     }
 
-    /// Keeps a message back that would overtake others of its subject; any other comes back.
+    /// Holds a message that would overtake others of its subject; returns any other.
     pub fn hold(&mut self, sent: InFlightMessage) -> Option<InFlightMessage> {
         let Some(group) = self.groups.get_mut(sent.body.subject().as_str()) else { return Some(sent) };
         if group.next == NextStep::First {
@@ -175,7 +177,7 @@ impl NoResponders {
         None
     }
 
-    /// Somebody takes the subject after all: what waited behind this message may go.
+    /// Records an answer of a stream: returns the messages that waited behind this one.
     pub fn heard(&mut self, sent: &InFlightMessage) -> Vec<InFlightMessage> {
         let subject = sent.body.subject();
         self.without_stream.remove(subject.as_str());
@@ -188,7 +190,7 @@ impl NoResponders {
         behind
     }
 
-    /// First messages that are not under way any more have had another end: it is the next ones' turn.
+    /// Finds first messages that ended in another way than by an answer, and lets the next ones follow.
     pub fn recall(&mut self, now: Instant, inflight: &AckTracker, again: &VecDeque<InFlightMessage>) {
         if !self.groups.values().any(|group| matches!(group.next, NextStep::First | NextStep::Heard(_))) {
             return;
@@ -208,15 +210,15 @@ impl NoResponders {
         });
     }
 
-    /// A subject of which it is to be found out whether a stream takes it.
+    /// Returns a subject whose stream is to be looked up.
     pub fn question(&mut self) -> Option<String> {
         let (subject, group) = self.groups.iter_mut().find(|(_, group)| group.next == NextStep::Ask)?;
         group.next = NextStep::Answer;
         Some(subject.clone())
     }
 
-    /// Takes the answer. Returned are the messages that have failed, each of which was answered "no responders" itself, and
-    /// those that only waited behind them and are to be sent.
+    /// Handles a lookup's result. Returns the failed messages, each of which got a 503 itself, and the unsent ones that
+    /// waited behind them.
     pub fn answer(
         &mut self,
         subject: &str,
@@ -237,7 +239,7 @@ impl NoResponders {
         rows.into_iter().partition(|sent| sent.sent_at.is_some())
     }
 
-    /// What may go now, if it is not to be held again: the first one of each subject.
+    /// Returns the messages that are due. `hold` then lets only the first of each subject pass.
     pub fn due(&mut self, now: Instant) -> Vec<InFlightMessage> {
         let mut due = Vec::new();
         for group in self.groups.values_mut() {
@@ -255,7 +257,7 @@ impl NoResponders {
         self.groups.drain().flat_map(|(_, mut group)| group.leave(|_| true)).collect()
     }
 
-    /// What has no time any more.
+    /// Returns the messages whose timeout has expired.
     pub fn expire(&mut self, now: Instant) -> Vec<InFlightMessage> {
         let late: Vec<_> = self.groups.values_mut().flat_map(|group| group.leave(|sent| sent.is_late(now))).collect();
         self.forget(&late);
@@ -285,7 +287,7 @@ mod tests {
         places
     }
 
-    /// Three messages of one subject that nobody heard, when they may go again; out of order, as answers come.
+    /// Returns three held messages of one subject and their due list. They are out of order, as replies arrive.
     fn three(now: Instant) -> (NoResponders, Vec<InFlightMessage>) {
         let mut no_responders = NoResponders::default();
         for place in [3, 1, 2] {
@@ -298,7 +300,7 @@ mod tests {
         (no_responders, due)
     }
 
-    /// The one that may go.
+    /// Returns the only message that may be sent.
     fn alone(no_responders: &mut NoResponders, due: Vec<InFlightMessage>) -> InFlightMessage {
         let mut first: Vec<_> = due.into_iter().filter_map(|sent| no_responders.hold(sent)).collect();
         assert_eq!(first.len(), 1);
@@ -306,13 +308,13 @@ mod tests {
     }
 
     #[test]
-    fn one_goes_again_and_the_others_behind_it_once_it_is_heard() {
+    fn one_message_is_retried_and_the_others_follow_its_ack() {
         let now = Instant::now();
         let (mut no_responders, due) = three(now);
         let first = alone(&mut no_responders, due);
         assert_eq!((first.place, no_responders.len(), no_responders.bytes()), (1, 2, 20));
         assert!(no_responders.due(now + 2 * RETRY_INTERVAL).is_empty() && no_responders.question().is_none());
-        // The link had no room for it at first; what comes meanwhile waits, and others say nothing.
+        // The link had no room for it at first. Later messages wait, and answers to others have no effect.
         let first = no_responders.hold(first).unwrap();
         assert!(no_responders.hold(sent(4, "a")).is_none() && no_responders.hold(sent(5, "b")).is_some());
         assert!(no_responders.heard(&sent(9, "a")).is_empty() && no_responders.heard(&sent(1, "b")).is_empty());
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_nobody_heard_again_was_tried_for_all() {
+    fn second_no_responders_counts_for_all_messages_of_the_subject() {
         let now = Instant::now();
         let (mut no_responders, due) = three(now);
         let first = alone(&mut no_responders, due);
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn only_messages_that_were_answered_themselves_are_refused() {
+    fn only_messages_with_their_own_503_fail() {
         let now = Instant::now();
         let (mut no_responders, due) = three(now);
         let sent_once = |sent: InFlightMessage| InFlightMessage { sent_at: Some(now), ..sent };
@@ -343,14 +345,14 @@ mod tests {
         assert_eq!(no_responders.question().as_deref(), Some("a"));
         let (failed, unsent) = no_responders.answer("a", StreamLookup::Nobody, now);
         assert_eq!((places(failed), places(unsent)), (vec![1, 2, 3], vec![4]));
-        // A further one fails with its own first answer, for a second: then a stream may have been created.
+        // A further message fails with its first 503 for one second. After that a stream may have been created.
         let late = now + WITHOUT_STREAM_TTL;
         assert!(no_responders.hold_back(sent_once(sent(5, "a")), late - Duration::from_millis(1)).is_some());
         assert!(no_responders.hold_back(sent_once(sent(6, "a")), late).is_none());
     }
 
     #[test]
-    fn where_it_had_another_end_the_next_one_goes() {
+    fn next_message_is_sent_if_the_first_ended_otherwise() {
         let now = Instant::now();
         let (mut no_responders, due) = three(now);
         let first = alone(&mut no_responders, due);
@@ -366,7 +368,7 @@ mod tests {
         again.extend(no_responders.due(now));
         no_responders.recall(now, &inflight, &again);
         assert!(again.len() == 2 && no_responders.due(now).is_empty(), "they are at hand");
-        // These had no time any more; what was published before is not left alone, whatever else is under way.
+        // Messages whose timeout expired end here; earlier ones continue in order, whatever else is in flight.
         again.clear();
         inflight.sent(sent(9, "b"), now);
         assert!(no_responders.hold_back(sent(0, "a"), now).is_none());

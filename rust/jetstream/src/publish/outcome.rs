@@ -1,4 +1,4 @@
-//! Rows on their way in, and what became of them: what the modes of a batch have in common.
+//! Rows to publish and their results, shared by the modes of a batch.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::publish::rows::Rows;
 use crate::publish::window::{ResultSink, RowToPublish};
 use base::error::{JetError, Result};
 
-/// What happened to each row. `seqs` is 0 where there is none.
+/// Result of each row. `seqs` is 0 for rows without a sequence.
 #[derive(Default)]
 pub struct Outcome {
     pub stream: Option<String>,
@@ -22,13 +22,13 @@ pub struct Outcome {
     pub errors: Vec<(u64, JetError)>,
     stored: u64,
     pub duplicates: u64,
-    /// False: the server does not say which rows were duplicates.
+    /// False if the server does not report which rows were duplicates.
     pub counts_duplicates: bool,
     mixed_streams: bool,
 }
 
 impl Outcome {
-    /// Rows that are known to be stored so far, without duplicates.
+    /// Number of rows confirmed as stored so far, without duplicates.
     pub fn stored(&self) -> u64 {
         self.stored
     }
@@ -59,19 +59,19 @@ impl Outcome {
     }
 }
 
-/// Fills an outcome; rows may end in any order.
+/// Writer of an outcome; rows may complete in any order.
 pub struct Fill<'a> {
     pub outcome: &'a mut Outcome,
     pub done: &'a AtomicU64,
 }
 
 impl Fill<'_> {
-    /// The same, for another who fills it.
+    /// Borrows the writer for another function.
     pub fn reborrow(&mut self) -> Fill<'_> {
         Fill { outcome: self.outcome, done: self.done }
     }
 
-    /// A row that is stored, or was before.
+    /// Records a row that was stored, now or before.
     pub fn set_stored(&mut self, row: u64, seq: u64, duplicate: bool) {
         let row = self.outcome.reserve(row);
         self.outcome.seqs[row] = seq as i64;
@@ -89,7 +89,7 @@ impl ResultSink for Fill<'_> {
         self.set_stored(row, seq, duplicate);
     }
 
-    // The first ack of a stream always comes here.
+    // The first ack of a stream always takes this path.
     fn stored_in_full(&mut self, row: u64, ack: PubAck) {
         self.outcome.note_stream(&ack.stream);
         self.set_stored(row, ack.seq, ack.duplicate);
@@ -102,8 +102,8 @@ impl ResultSink for Fill<'_> {
     }
 }
 
-/// Blocks of rows, the next one asked for when the last is sent: of an input that is read as it goes, one block is
-/// here.
+/// Stream of row blocks. The next block is requested once the last is sent, so a lazily read input has one block in
+/// memory.
 pub type RowBlocks = Pin<Box<dyn Stream<Item = Result<Arc<Rows>>> + Send>>;
 
 pub struct RowFeed {
@@ -117,7 +117,7 @@ impl RowFeed {
         RowFeed { blocks, block: None, row: 0 }
     }
 
-    /// The first block, which stays to be sent.
+    /// Returns the first block, which remains to be sent.
     pub async fn first_block(&mut self) -> Result<Option<Arc<Rows>>> {
         let rows = self.blocks.next().await.transpose()?;
         self.block = rows.clone().map(|rows| (rows, 0));

@@ -1,4 +1,4 @@
-//! Rows of a table as Arrow messages: rows of equal subject in one IPC stream each, cut to what a message may have.
+//! Rows of a table as Arrow IPC messages: rows of one subject share a message, up to the size limit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::publish::table::{self, position};
 use base::error::{JetError, Result};
 use columns::encode;
 
-/// Subjects are looked for in this many messages' rows, so that those of one subject find each other.
+/// Number of messages whose rows are grouped by subject together.
 const WINDOW: usize = 16;
-/// zstd's fastest: its others make a tenth less of a table, in twice the time.
+/// Fastest level of zstd. Higher levels compress a table by a tenth more in twice the time.
 const ZSTD_LEVEL: i32 = 1;
 
 pub struct Pack {
@@ -27,14 +27,14 @@ pub struct Pack {
     subject: Template,
     content_ids: Option<ContentIds>,
     options: IpcWriteOptions,
-    /// Most rows of a message, and most bytes.
+    /// Maximum rows and bytes of a message.
     rows: usize,
     most_bytes: usize,
-    /// What the last messages were cut to.
+    /// Number of rows of the last messages.
     fits: usize,
 }
 
-/// The messages of some rows, as columns.
+/// Messages of some rows, as columns.
 #[derive(Default)]
 struct PackedMessages {
     payloads: LargeBinaryBuilder,
@@ -53,7 +53,7 @@ impl PackedMessages {
 }
 
 impl Pack {
-    /// `compression` is `zstd`, `lz4` or none; `msg_id` is `content` or none.
+    /// Creates a packer. `compression` is `zstd`, `lz4` or none; `msg_id` is `content` or none.
     pub fn new(
         fields: &Fields,
         columns: Option<&[String]>,
@@ -94,19 +94,19 @@ impl Pack {
             return Err(JetError::Value("rows_per_message must be 1 or more".into()));
         }
         let schema = Arc::new(schema);
-        // What cannot be written is known before anything is sent.
+        // Types that cannot be written raise an error before the first message.
         let empty = RecordBatch::new_empty(schema.clone());
         let pack = Pack { columns, schema, subject, content_ids, options, rows, most_bytes, fits: rows };
         pack.packed(&empty).map_err(|err| JetError::Type(format!("a column cannot be in an Arrow message: {err}")))?;
         Ok(pack)
     }
 
-    /// How many rows to hand over at once.
+    /// Returns the number of rows to pass at once.
     pub fn window(&self) -> usize {
         if self.subject.columns().next().is_none() { self.rows } else { self.rows.saturating_mul(WINDOW) }
     }
 
-    /// The messages of some rows; the first of these is row `at` of the whole.
+    /// Packs rows into messages. The first row is row `at` of the table.
     pub fn messages(&mut self, table: &StructArray, at: usize) -> std::result::Result<StructArray, ArrowError> {
         let columns = self.columns.iter().map(|column| table.column(*column).clone()).collect();
         let rows = RecordBatch::try_new(self.schema.clone(), columns)?;
@@ -122,7 +122,7 @@ impl Pack {
             for (row, fault) in faults {
                 messages.refuse(at + row, &fault.to_string());
             }
-            // In the order in which the subjects come.
+            // In the order of the first row of each subject.
             let (mut groups, mut of_subject): (Vec<(&str, Vec<u32>)>, _) = (Vec::new(), HashMap::new());
             for (row, subject) in subjects.iter().enumerate() {
                 let Some(subject) = subject else { continue };
@@ -149,7 +149,7 @@ impl Pack {
         StructArray::try_new(table::message_fields(), columns.to_vec(), None)
     }
 
-    /// Rows of one subject, in as few messages as they fit in.
+    /// Appends rows of one subject, in as few messages as possible.
     fn append(
         &mut self,
         rows: &RecordBatch,
@@ -178,7 +178,7 @@ impl Pack {
                 messages.subjects.append_value(subject);
                 messages.ids.append_option(id);
                 messages.reasons.append_null();
-                // Grows again where a message of twice the rows would fit.
+                // Grows again if a message of twice the rows would fit.
                 if count == self.fits && payload.len() < self.most_bytes / 3 {
                     self.fits = (self.fits * 2).min(self.rows);
                 }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_subject_are_together() {
+    fn rows_of_one_subject_share_a_message() {
         let messages = pack("a.{region}", 10, 1 << 20).messages(&table(40), 100).unwrap();
         let subjects: Vec<_> = messages.column(1).as_string::<i32>().iter().flatten().collect();
         assert_eq!(subjects, ["a.eu", "a.eu", "a.us"]);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_cut_to_fit() {
+    fn messages_stay_below_the_size_limit() {
         let messages = pack("a", 10_000, 4000).messages(&table(10_000), 0).unwrap();
         let payloads = messages.column(0).as_binary::<i64>();
         assert!(payloads.iter().flatten().all(|payload| payload.len() <= 4000));

@@ -1,4 +1,4 @@
-//! The server's answer to a stored message, `{"stream":"S","seq":7}`: read without a JSON parser where it can be.
+//! Publish acks, `{"stream":"S","seq":7}`, parsed without a JSON parser if possible.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ pub struct PubAck {
     #[serde(default)]
     pub duplicate: bool,
     pub domain: Option<String>,
-    /// The batch that it ended, and how many messages that had.
+    /// Batch that this message committed, and the number of its messages.
     pub batch: Option<String>,
     pub count: Option<u64>,
-    /// The counter's value, in counter streams.
+    /// Value of the counter, in counter streams.
     pub val: Option<String>,
 }
 
-/// What all acks of one stream have in common.
+/// Fields that all acks of one stream share.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Origin {
     pub stream: String,
@@ -31,7 +31,7 @@ pub struct Origin {
 }
 
 impl PubAck {
-    /// More than where the message is stored.
+    /// True if the ack has fields beyond stream, sequence and domain.
     pub fn says_more(&self) -> bool {
         self.batch.is_some() || self.count.is_some() || self.val.is_some()
     }
@@ -44,10 +44,10 @@ impl Origin {
     }
 }
 
-/// An answer to a publish.
+/// Parsed reply to a publish.
 pub enum Reading {
     Ack(PubAck),
-    /// The error that the server put in its place, and the stream that it names.
+    /// The server's error, and the stream that it names.
     Rejected {
         stream: Option<String>,
         error: JetError,
@@ -74,7 +74,7 @@ pub fn read(payload: &[u8]) -> Reading {
     }
 }
 
-/// Either the acknowledgement or the error in its place.
+/// Parses an ack, or returns the error in its place.
 pub fn parse(payload: &[u8]) -> Result<PubAck> {
     match read(payload) {
         Reading::Ack(ack) => Ok(ack),
@@ -82,20 +82,20 @@ pub fn parse(payload: &[u8]) -> Result<PubAck> {
     }
 }
 
-/// Reads the acks of one stream by comparing with the first one: only the digits and the tail differ.
+/// Parser of the acks of one stream. It compares each with the first: only the sequence and the tail differ.
 #[derive(Default)]
 pub struct AckParser {
-    /// The bytes up to the sequence's first digit.
+    /// Bytes before the first digit of the sequence.
     prefix: Vec<u8>,
     origin: Arc<Origin>,
 }
 
 impl AckParser {
-    /// Sequence, and whether it is a duplicate; `None`: not of this shape, use `parse`.
+    /// Returns the sequence, and whether it is a duplicate; `None` if the ack has another shape, for `parse`.
     pub fn quick(&self, payload: &[u8]) -> Option<(u64, bool)> {
         let rest = payload.strip_prefix(self.prefix.as_slice()).filter(|_| !self.prefix.is_empty())?;
         let digits = rest.iter().position(|b| !b.is_ascii_digit())?;
-        // The server counts from 1, and writes no zeros before.
+        // The server's sequences start at 1 and have no leading zeros.
         if digits == 0 || digits > 18 || rest[0] == b'0' {
             return None;
         }
@@ -107,12 +107,12 @@ impl AckParser {
         }
     }
 
-    /// Where the acks of this shape come from.
+    /// Returns the origin of acks of this shape.
     pub fn origin(&self) -> &Arc<Origin> {
         &self.origin
     }
 
-    /// The origin of an ack that was parsed in full.
+    /// Returns the origin of an ack that `parse` returned.
     pub fn origin_of(&self, ack: &PubAck) -> Arc<Origin> {
         if self.origin.stream == ack.stream && self.origin.domain == ack.domain {
             return self.origin.clone();
@@ -120,7 +120,7 @@ impl AckParser {
         Arc::new(Origin { stream: ack.stream.clone(), domain: ack.domain.clone() })
     }
 
-    /// Takes an ack that was parsed in full as the pattern for the following, which say nothing more than it does.
+    /// Learns the shape of an ack that `parse` returned. The following acks must have no other fields.
     pub fn learn(&mut self, payload: &[u8], ack: &PubAck) {
         const KEY: &[u8] = b"\"seq\":";
         if ack.says_more() {
@@ -130,7 +130,7 @@ impl AckParser {
             self.prefix = payload[..at + KEY.len()].to_vec();
             self.origin = self.origin_of(ack);
             if self.quick(payload).is_none() {
-                // What follows the sequence says more: that of this ack is not true of the next.
+                // The tail has fields that are specific to this ack.
                 self.prefix.clear();
             }
         }
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn acks_and_errors() {
+    fn acks_and_errors_are_parsed() {
         let ack = parse(br#"{"stream":"S", "seq":7,"duplicate": true,"domain":"hub"}"#).unwrap_or_default();
         assert_eq!(
             ack,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_agrees_with_parse_or_steps_aside() {
+    fn quick_returns_the_result_of_parse_or_none() {
         let first = br#"{"stream":"S", "seq":7}"#;
         let mut parser = AckParser::default();
         assert_eq!(parser.quick(first), None);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_loses_nothing() {
+    fn quick_drops_no_field() {
         let mut parser = AckParser::default();
         for (first, next) in [
             (&br#"{"stream":"S", "domain":"hub", "seq":1}"#[..], &br#"{"stream":"S", "domain":"hub", "seq":2}"#[..]),

@@ -1,4 +1,4 @@
-//! A publish loop that is fed message by message.
+//! Publisher: a publish loop fed one message at a time.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,23 +17,23 @@ use client::Connection;
 use client::outbox::fence::FenceGuard;
 use runtime::task::spawn;
 
-/// How long a loop that has let go of its channel may take to say why.
+/// Maximum time between the end of a loop's channel and its error.
 const LAST_WORD: Duration = Duration::from_millis(100);
 
-/// The way in. How many messages may wait in it is the caller's to limit. Dropping it ends the loop, after the results.
+/// Input of the loop. The caller limits the queued messages. Dropping it ends the loop after the results.
 pub struct Publisher {
     send: Option<UnboundedSender<Vec<Feed>>>,
     conn: Arc<Connection>,
     task: Option<JoinHandle<()>>,
     urgent: Arc<Urgent>,
-    /// What the loop ended with before its time.
+    /// Error that ended the loop early.
     failure: Arc<OnceLock<JetError>>,
 }
 
-/// What a publisher is fed with.
+/// Input item of a publisher.
 pub enum Feed {
     Row(RowToPublish),
-    /// All before it is to be handed over before others go on.
+    /// All earlier messages are to be handed over before the fence opens.
     Fence(FenceGuard),
 }
 
@@ -46,9 +46,8 @@ impl Feed {
     }
 }
 
-/// Counts what somebody waits for among that which a loop was fed with and has not taken: awaited messages, and gates of
-/// core messages. The loop sends these, and all before them, whatever its window says: most of the window may belong to a
-/// stream that does not answer.
+/// Counter of urgent items in the loop's input: awaited messages, and fences of core messages. The loop sends these and
+/// all before them regardless of its window, because a stream that does not answer may occupy most of it.
 #[derive(Default)]
 pub struct Urgent {
     waiting: AtomicUsize,
@@ -64,7 +63,7 @@ impl Urgent {
         self.count() > 0
     }
 
-    /// Waits for more.
+    /// Waits for another urgent item.
     pub async fn added(&self) {
         self.added.notified().await;
     }
@@ -87,7 +86,7 @@ impl Stream for Channel {
             }
             match next {
                 Some(Feed::Row(item)) => return Poll::Ready(Some(Ok(item))),
-                // Whoever asks for more has handed over what came before. The others go first now.
+                // Polling for the next item means that the earlier ones are handed over, so the fences before it open.
                 Some(Feed::Fence(guard)) => {
                     drop(guard);
                     cx.waker().wake_by_ref();
@@ -104,7 +103,7 @@ impl Stream for Channel {
 }
 
 impl Publisher {
-    /// Starts the loop. `failed` is told where it ends before its time, and with it all that was handed over.
+    /// Starts the loop. `failed` gets the error if it ends early, and discards all messages handed over.
     pub fn start(
         conn: Arc<Connection>,
         window: Window,
@@ -131,8 +130,8 @@ impl Publisher {
         Ok(Publisher { send: Some(send), conn, task: Some(task), urgent, failure })
     }
 
-    /// Hands messages over, many at once where there are many: each hand-over may have to wake a thread. They come
-    /// back where the connection is closed.
+    /// Hands messages over, in batches if there are many, because each call may wake a thread. Returns them if the
+    /// connection is closed.
     pub fn send(&self, items: Vec<Feed>) -> std::result::Result<(), (Vec<Feed>, JetError)> {
         let Some(send) = &self.send else { return Err((items, self.over())) };
         let urgent = items.iter().filter(|item| item.is_urgent()).count();
@@ -145,7 +144,7 @@ impl Publisher {
     }
 
     fn over(&self) -> JetError {
-        // A loop that panics lets go of its channel a moment before it can say why.
+        // A loop that panics drops its channel a moment before it reports the error.
         let until = Instant::now() + LAST_WORD;
         while self.failure.get().is_none()
             && self.task.as_ref().is_some_and(|task| !task.is_finished())
@@ -165,7 +164,7 @@ impl Drop for Publisher {
     fn drop(&mut self) {
         self.send = None;
         if let Some(task) = self.task.take() {
-            // The end of the process waits until the server has what is on its way.
+            // The exit of the process waits until the server has the messages in transit.
             let conn = self.conn.clone();
             runtime::linger(async move {
                 let answered = async {

@@ -1,4 +1,4 @@
-//! Rows to publish, column by column, wherever the bytes live: Python objects, Arrow buffers, Rust vectors.
+//! Rows to publish, as columns of Python objects, Arrow buffers or Rust vectors.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use wire::nats::{HeaderMap, HeaderName, HeaderValue, Subject};
 use wire::size::{check_total, header_block, header_line, header_lines};
 use wire::subject;
 
-/// Why a row without a payload is not sent, where it gives no reason.
+/// Default reason of a row without a payload.
 pub const NULL: &str = "the payload is null";
 
-/// A column of byte strings; `None` is a null.
+/// Column of byte strings; `None` is null.
 pub trait Payloads: Send + Sync {
     fn get(&self, row: usize) -> Option<&[u8]>;
 }
 
-/// A column of strings; `None` is a null.
+/// Column of strings; `None` is null.
 pub trait Texts: Send + Sync {
     fn get(&self, row: usize) -> Option<&str>;
 }
@@ -55,7 +55,7 @@ impl Texts for Arc<dyn Texts> {
     }
 }
 
-/// The rows of a longer column from `at` on.
+/// Rows of a longer column, from `at` on.
 pub struct OffsetTexts {
     pub texts: Arc<dyn Texts>,
     pub at: usize,
@@ -90,19 +90,19 @@ pub enum Headers {
     Each(Vec<Option<HeaderMap>>),
 }
 
-/// A block of rows, immutable once made; in-flight rows keep it alive so that they can be sent again.
+/// Immutable block of rows. Rows in flight keep it alive for resends.
 pub struct Rows {
     pub len: usize,
     pub subjects: Subjects,
     pub payloads: Box<dyn Payloads>,
     pub msg_ids: Option<Box<dyn Texts>>,
     pub headers: Headers,
-    /// Headers that the call sets for all its rows: the expected stream, a time to live.
+    /// Headers of all rows of the call: expected stream and time to live.
     pub fixed: Arc<[(HeaderName, HeaderValue)]>,
     pub expected_stream: Option<Arc<str>>,
-    /// Why a row has no payload, where there is a reason; it is not sent.
+    /// Reason for which a row has no payload, if known. Such a row is not sent.
     pub reasons: Option<Arc<dyn Texts>>,
-    /// `checked` has passed. Rows that are read as they go are checked one by one when they are sent.
+    /// `checked` has passed. Rows of a lazily read input are checked one by one when they are sent.
     pub checked: bool,
 }
 
@@ -126,7 +126,7 @@ impl Rows {
         }
     }
 
-    /// The headers as they go onto the wire.
+    /// Returns the headers to send.
     pub fn wire_headers(&self, row: usize) -> Option<HeaderMap> {
         let id = self.msg_id(row);
         let own = self.own_headers(row);
@@ -143,7 +143,7 @@ impl Rows {
         Some(map)
     }
 
-    /// The same as bytes; nothing where there are none.
+    /// Writes the headers as bytes; nothing without headers.
     pub fn write_headers(&self, row: usize, out: &mut Vec<u8>) {
         let (id, own) = (self.msg_id(row), self.own_headers(row).filter(|own| !own.is_empty()));
         if id.is_none() && own.is_none() && self.fixed.is_empty() {
@@ -161,8 +161,8 @@ impl Rows {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Looks at all rows at once, for inputs that are here as a whole: an exception before anything is sent.
-    /// A null payload passes: it is its row's own error, later.
+    /// Checks all rows of an input that is in memory, so that errors are raised before the first message. A null
+    /// payload passes; it becomes an error of its row later.
     pub fn checked(mut self, max_payload: usize) -> Result<Self> {
         if let Subjects::One(subject) = &self.subjects {
             subject::check(subject)?;
@@ -179,7 +179,7 @@ impl Rows {
         JetError::Row { row: number, reason: reason.into() }
     }
 
-    /// Everything about one row that the server, or the wire, would choke on.
+    /// Checks one row for all that the server or the protocol would reject.
     pub fn check(&self, row: usize, number: u64, max_payload: usize) -> Result<()> {
         let Some(payload) = self.payloads.get(row) else {
             return Err(self.no_payload(row, number));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn header_size_is_what_goes_onto_the_wire() {
+    fn header_size_equals_the_encoded_length() {
         let mut own = HeaderMap::new();
         own.append("X", "1");
         own.append("X", "22");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_the_same_in_a_map_and_as_bytes() {
+    fn headers_are_equal_as_map_and_as_bytes() {
         let own = |name: &str| {
             let mut own = HeaderMap::new();
             own.append(name, "1");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_and_bad_rows_are_named() {
+    fn errors_name_null_and_invalid_rows() {
         let array = BinaryArray::from_opt_vec(vec![Some(b"x"), None]);
         let with_null = Rows { payloads: Box::new(array), ..rows(vec![vec![], vec![]]) };
         assert!(with_null.check(1, 1, 100).is_err_and(|e| e.to_string().contains("row 1")));

@@ -1,4 +1,4 @@
-//! Subjects made of columns: `orders.{region}.{id}`.
+//! Subject templates with columns: `orders.{region}.{id}`.
 
 use arrow_array::builder::StringBuilder;
 use arrow_array::{Array, StringArray, StructArray};
@@ -10,16 +10,16 @@ use wire::subject;
 
 enum TemplatePart {
     Text(String),
-    /// A column, whose value is one token.
+    /// Column whose value is one token.
     Token(usize),
-    /// A column that is the subject.
+    /// Column whose value is the whole subject.
     Whole(usize),
 }
 
 pub struct Template(Vec<TemplatePart>);
 
 impl Template {
-    /// A name in braces is a column; a doubled brace is a brace.
+    /// Parses a template. A name in braces is a column; a doubled brace is a literal brace.
     pub fn parse(text: &str, position: impl Fn(&str) -> Result<usize>) -> Result<Template> {
         let wrong =
             || JetError::Value(format!("subject {text:?} has a brace without its other; a brace itself is doubled"));
@@ -43,7 +43,7 @@ impl Template {
         if !plain.is_empty() || parts.is_empty() {
             parts.push(TemplatePart::Text(plain));
         }
-        // What stands around the columns has to be right whatever they hold.
+        // The literal parts must be valid for any values of the columns.
         let sample: String =
             parts.iter().map(|part| if let TemplatePart::Text(text) = part { text.as_str() } else { "x" }).collect();
         subject::check(&sample)?;
@@ -61,7 +61,7 @@ impl Template {
         })
     }
 
-    /// A subject a row; null, and a fault, where a value cannot be in one.
+    /// Builds one subject per row. A value that is invalid in a subject yields null and a fault.
     pub fn fill(
         &self,
         table: &StructArray,
@@ -117,7 +117,7 @@ impl Template {
     }
 }
 
-/// What can be between two dots.
+/// Checks that the value is valid as one token.
 fn check_token(token: &[u8]) -> std::result::Result<(), EncodeFault> {
     let reason = if token.is_empty() {
         "the empty text"

@@ -1,4 +1,4 @@
-//! Rows of a table as messages: a JSON payload, a subject made of columns, an id.
+//! Rows of a table as messages: JSON payload, subject from columns, message ID.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::publish::subject_template::Template;
 use base::error::{JetError, Result};
 use columns::encode::{self, EncodeFault, EncodedTexts};
 
-/// Why a row is not published: a column beside the payloads.
+/// Column with the reason for which a row is not published, beside the payloads.
 pub const ERROR: &str = "__jetarrow_error";
 
-/// The columns of a block of messages.
+/// Returns the columns of a block of messages.
 pub fn message_fields() -> Fields {
     Fields::from(vec![
         Field::new("data", DataType::LargeBinary, true),
@@ -24,7 +24,7 @@ pub fn message_fields() -> Fields {
     ])
 }
 
-/// Where a column is.
+/// Returns the index of a column.
 pub fn position(fields: &Fields, what: &str, name: &str) -> Result<usize> {
     fields.iter().position(|field| field.name() == name).ok_or_else(|| {
         let names: Vec<_> = fields.iter().map(|field| field.name().as_str()).collect();
@@ -32,7 +32,7 @@ pub fn position(fields: &Fields, what: &str, name: &str) -> Result<usize> {
     })
 }
 
-/// Where the columns of the payload are; all where none are named.
+/// Returns the indexes of the payload's columns; all without names.
 pub fn positions(fields: &Fields, columns: Option<&[String]>) -> Result<Vec<usize>> {
     let columns = match columns {
         None => (0..fields.len()).collect(),
@@ -44,7 +44,7 @@ pub fn positions(fields: &Fields, columns: Option<&[String]>) -> Result<Vec<usiz
     Ok(columns)
 }
 
-/// How subjects are made.
+/// Parses the subject: a template, a column, or a fixed subject.
 pub fn subject(fields: &Fields, subject: Option<&str>) -> Result<Template> {
     match subject {
         Some(text) => Template::parse(text, |name| position(fields, "subject", name)),
@@ -54,16 +54,16 @@ pub fn subject(fields: &Fields, subject: Option<&str>) -> Result<Template> {
     }
 }
 
-/// Where the id of a message comes from.
+/// Source of message IDs.
 pub enum MsgId {
     None,
     Column(usize),
     Content(Box<ContentIds>),
 }
 
-/// What is made of each block of a table.
+/// Conversion of each block of a table.
 pub struct Plan {
-    /// The columns of the payload.
+    /// Columns of the payload.
     columns: Vec<usize>,
     subject: Template,
     msg_id: MsgId,
@@ -71,7 +71,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// `msg_id` is a column's name, or `content`.
+    /// Creates the conversion. `msg_id` is a column's name, or `content`.
     pub fn new(
         fields: &Fields,
         columns: Option<&[String]>,
@@ -95,7 +95,7 @@ impl Plan {
         Ok(Plan { columns, subject, msg_id, nulls })
     }
 
-    /// A message a row; one that cannot be made has no payload, and the reason in a column of its own.
+    /// Builds one message per row. An invalid row has no payload, and its reason in a separate column.
     pub fn messages(&mut self, table: &StructArray) -> std::result::Result<StructArray, ArrowError> {
         let chosen: Fields = self.columns.iter().map(|column| table.fields()[*column].clone()).collect();
         let arrays = self.columns.iter().map(|column| table.column(*column).clone()).collect();
@@ -104,7 +104,7 @@ impl Plan {
         let mut faults = encoded.faults;
         let subjects = self.subject.fill(table, &mut faults)?;
         let ids = self.ids(table, &encoded.payloads, &subjects, &mut faults)?;
-        // A row with two faults has the first in the order of its making.
+        // A row with two faults reports the first one found.
         faults.sort_by_key(|(row, _)| *row);
         faults.dedup_by_key(|(row, _)| *row);
         let columns: Vec<ArrayRef> = vec![
@@ -160,7 +160,7 @@ impl Plan {
     }
 }
 
-/// The payloads, null where a row has a fault.
+/// Returns the payloads, null for rows with a fault.
 fn without(
     payloads: LargeBinaryArray,
     faults: &[(usize, EncodeFault)],
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_become_messages_or_say_why_not() {
+    fn rows_become_messages_or_have_a_reason() {
         let table = table();
         let mut plan = Plan::new(table.fields(), None, Some("orders.{region}.{{{id}}}"), Some("id"), false).unwrap();
         let messages = plan.messages(&table).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_rows_have_different_content_ids_and_the_same_again() {
+    fn equal_rows_have_distinct_and_repeatable_content_ids() {
         let table = table().slice(0, 1);
         let ids = || {
             let mut plan = Plan::new(table.fields(), None, Some("a"), Some("content"), false).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_lacks_is_named() {
+    fn error_names_the_missing_column() {
         let table = table();
         let wrong = |columns: Option<&[String]>, subject, msg_id| {
             Plan::new(table.fields(), columns, subject, msg_id, false).err().map(|err| err.to_string()).unwrap()

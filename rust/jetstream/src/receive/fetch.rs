@@ -193,3 +193,20 @@ impl PullSubscription {
         full
     }
 }
+
+fn too_large(most: usize) -> JetError {
+    JetError::Value(format!("the next message is larger than max_bytes={most}"))
+}
+
+/// The server wants at most half of the expiry; short waits need none.
+fn heartbeat(asked: Option<Duration>, expires: Duration, whole: Duration) -> Duration {
+    const LONG: Duration = Duration::from_secs(2);
+    const DEFAULT: Duration = Duration::from_secs(5);
+    match asked {
+        // More than half of what the caller waits: the server says so.
+        Some(every) if every.saturating_mul(2) > whole => every,
+        Some(every) => every.min(expires.mul_f64(0.45)),
+        None if expires >= LONG => DEFAULT.min(expires.mul_f64(0.25)),
+        None => Duration::ZERO,
+    }
+}

@@ -1,4 +1,4 @@
-//! One batch of a fast ingest: what goes out, and what an answer means.
+//! One batch of a fast ingest: its messages, and the server's answers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -21,11 +21,11 @@ use wire::arena::Arena;
 use wire::message::Message;
 use wire::nats::Subject;
 
-/// The most rows to one ack that a server grants.
+/// Maximum number of rows per ack that a server grants.
 const FLOW: usize = 500;
-/// Most bytes that wait for a confirmation.
+/// Maximum unconfirmed bytes.
 const BYTES: usize = 32 << 20;
-/// Most rows that do, unless the caller says how many, or the way carries more (`growth`).
+/// Maximum unconfirmed rows, unless the caller sets a number or the link carries more (`growth`).
 const MAX_ROWS_PER_ACK: usize = 5_000;
 
 fn most_rows(window: &Window) -> usize {
@@ -54,70 +54,70 @@ struct CommitState {
 }
 
 pub enum FlowReply {
-    /// Rows up to here are stored, or duplicates.
+    /// Rows up to this one are stored or duplicates.
     Ack(u64),
     Refused(u64, JetError),
-    /// There is no one to take it: this row, or a message that is none.
+    /// 503 No Responders for this row, or for a message that is no row.
     Nobody(Option<u64>),
-    /// The batch is over and this row was not stored.
+    /// The batch has ended, and this row was not stored.
     Unknown(u64),
     BatchEnd {
         stream: String,
         seq: u64,
         count: u64,
     },
-    /// Nothing to act on.
+    /// No action.
     Note,
 }
 
-/// What a message does to the batch, as the server writes it.
+/// Operation code of a message, as in the reply subject.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub enum BatchOperation {
     Start = b'0',
     Add = b'1',
-    /// Ends the batch and stores nothing.
+    /// Ends the batch without storing a message.
     BatchEnd = b'3',
     Ping = b'4',
 }
 
-/// The open batch. Row `n` of it is `rows[n - 1 - confirmed]`.
+/// An open batch. Its row `n` is `rows[n - 1 - confirmed]`.
 pub struct FastBatch {
-    /// Of its first row; pings and the end go there too.
+    /// Subject of its first row, of pings and of the end.
     pub subject: Subject,
-    /// What the answers are subscribed with.
+    /// Inbox of the answers.
     pub inbox: String,
     prefix: String,
-    /// The last reply subject, and what headers are written in.
+    /// Last reply subject, and the buffer for headers.
     text: Vec<u8>,
     block: Vec<u8>,
     arena: Arena,
     pub answers: Subscriber,
     pub rows: VecDeque<RowToPublish>,
     pub bytes: usize,
-    /// The next row does not fit before others are confirmed.
+    /// The next row has no room until others are confirmed.
     pub no_room: bool,
     pub sent: u64,
     pub confirmed: u64,
-    /// The row that was confirmed last.
+    /// The last confirmed row.
     pub last_row: Option<u64>,
     pub refused: BTreeMap<u64, JetError>,
-    /// The end was asked for.
+    /// The end was requested.
     pub closing: bool,
     flow: usize,
-    /// The server has answered, so it knows the protocol.
+    /// The server has answered, so it supports the protocol.
     pub accepted: bool,
-    /// It gets no more rows.
+    /// The batch gets no more rows.
     pub exhausted: bool,
-    /// The link broke since the batch began, or its leader went.
+    /// The link broke since the batch began, or the stream lost its leader.
     pub broken: bool,
-    /// Nobody was there for the last message; and the first row that nobody took.
+    /// The last message was answered with 503 No Responders; and the first row that was.
     pub no_responders: bool,
     pub lost: u64,
     pub breaks: u64,
     pub begun: Instant,
     pub last_answer: Instant,
-    /// How long a message may wait until it can be sent.
+    /// Maximum wait of a message until it can be sent.
     timeout: Duration,
 }
 
@@ -125,12 +125,12 @@ impl FastBatch {
     pub async fn open(conn: &Connection, window: &Window, first: &RowToPublish) -> Result<FastBatch> {
         let base = conn.new_inbox()?;
         let inbox = format!("{base}.>");
-        // Where the core messages before it are stuck, so is this one, and says so.
+        // If earlier core messages do not get through in time, sending this one fails and reports it.
         let _stuck = tokio::time::timeout(window.timeout, conn.in_order()).await;
         let answers = conn.subscribe(inbox.clone())?;
         let id = base.rsplit('.').next().unwrap_or_default().to_owned();
         let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
-        // One ack must come before the window is full, in rows and in bytes.
+        // At least one ack must arrive before the window is full, in rows and in bytes.
         let flow = FLOW.min(most_rows(window)).min(most_bytes(window) / 2 / size).max(1);
         Ok(FastBatch {
             subject: first.1.subject(),
@@ -176,13 +176,13 @@ impl FastBatch {
         }
     }
 
-    /// A row that has to wait for room, or is so large that it is sent from where it lies.
+    /// Builds the message of a row that waits for room, or that is too large to copy.
     fn message(&mut self, body: &Body) -> Result<Outgoing> {
         let (payload, reply) = (body.wire_payload(&mut self.arena).unwrap_or_default(), Some(self.reply()?));
         Ok(Outgoing { subject: body.subject(), reply, headers: body.wire_headers(), payload })
     }
 
-    /// Asks for the end once nothing more goes out.
+    /// Requests the end once all rows are sent.
     pub async fn close_if_done(&mut self, conn: &Connection) -> Result<()> {
         if self.accepted && (self.exhausted || self.broken) && !self.closing && conn.link.borrow().up {
             self.closing = true;
@@ -191,7 +191,7 @@ impl FastBatch {
         Ok(())
     }
 
-    /// A message that stores nothing: a ping or, while closing, the end.
+    /// Sends a message that stores nothing: a ping or, while closing, the end.
     pub async fn ping_or_close(&mut self, conn: &Connection) -> Result<()> {
         match self.closing {
             true => self.write_reply(self.sent + 1, BatchOperation::BatchEnd),
@@ -201,30 +201,30 @@ impl FastBatch {
         conn.publish(Outgoing { subject, reply, headers: None, payload: Bytes::new() }, self.timeout).await
     }
 
-    /// Rows may go out; `grown` bytes of them however many they are.
+    /// True if more rows may be sent. The limit of rows does not apply below `grown` bytes.
     pub fn is_hungry(&self, window: &Window, grown: usize) -> bool {
         let many = self.rows.len() >= most_rows(window) && self.bytes >= grown || self.rows.len() >= MOST_MESSAGES;
         self.accepted && !self.broken && !self.exhausted && !self.no_room && !many
     }
 
-    /// Whether a row may go out besides those that are not confirmed; alone it always may.
+    /// True if the row fits beside the unconfirmed ones. A single row always fits.
     pub fn fits(&self, (_, body): &RowToPublish, window: &Window) -> bool {
         self.rows.is_empty() || self.bytes.saturating_add(body.size()) <= most_bytes(window)
     }
 
-    /// Nothing more fits before others are confirmed. Where too few are out to bring an ack by themselves this batch
-    /// ends: the next one asks for acks as its own first row is.
+    /// Records that the next row does not fit. If the rows in flight are too few to cause an ack, the batch ends. The
+    /// next one requests acks for its own row size.
     pub fn wait_for_room(&mut self) {
         self.no_room = true;
         self.exhausted |= self.rows.len() <= self.flow;
     }
 
-    /// How it ends, as far as its rows say.
+    /// Returns the result of the batch according to its rows.
     pub fn end(&self) -> BatchEnd {
         if self.refused.is_empty() { BatchEnd::Complete } else { BatchEnd::Refused }
     }
 
-    /// Everything about a row's place in the batch is in its reply subject.
+    /// Writes the reply subject, which carries the row's position in the batch.
     fn write_reply(&mut self, seq: u64, operation: BatchOperation) {
         let text = &mut self.text;
         text.clear();
@@ -234,12 +234,12 @@ impl FastBatch {
         text.extend_from_slice(b".$FI");
     }
 
-    /// As it was written last.
+    /// Returns the last written reply subject.
     fn reply(&mut self) -> Result<Subject> {
         Subject::from_utf8(self.arena.copy(&self.text)).map_err(|_| JetError::Internal("reply subject".into()))
     }
 
-    /// Each answer comes on the reply subject of the message that caused it.
+    /// Parses an answer. It arrives on the reply subject of the message that caused it.
     pub fn parse(&self, message: &Message) -> FlowReply {
         let subject = message.subject();
         let mut tokens = subject.strip_prefix(self.prefix.as_str()).unwrap_or_default().split('.');
@@ -250,7 +250,7 @@ impl FastBatch {
         }
         match serde_json::from_slice(message.payload()) {
             Ok(FlowAck::Ack { seq }) => return FlowReply::Ack(seq),
-            // Its last word follows at once.
+            // The final ack follows at once.
             Ok(FlowAck::Gap {}) => return FlowReply::Note,
             Ok(FlowAck::Err { seq, error }) => return FlowReply::Refused(seq, error.into()),
             Err(_) => {}

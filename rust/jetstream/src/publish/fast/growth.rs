@@ -1,5 +1,5 @@
-//! How many bytes of rows may be unconfirmed on a way that carries more than the rows that always may, where the caller
-//! leaves that to us.
+//! Congestion control of a fast ingest without a limit from the caller: bytes that may be unconfirmed beyond the
+//! default rows.
 
 use tokio::time::Instant;
 
@@ -10,7 +10,7 @@ use client::congestion::Congestion;
 
 pub struct Growth {
     congestion: Option<Congestion>,
-    /// Of the link that it knows.
+    /// Number of disconnects at the last batch.
     breaks: u64,
 }
 
@@ -24,21 +24,21 @@ impl Growth {
         self.congestion.as_ref().map_or(0, Congestion::window)
     }
 
-    /// Another batch, with places of its own, and perhaps on another link.
+    /// Starts another batch, with its own numbering and perhaps on another link.
     pub fn begin(&mut self, batch: &FastBatch) {
         let same = std::mem::replace(&mut self.breaks, batch.breaks) == batch.breaks;
         let begin = if same { Congestion::forget } else { Congestion::restart };
         self.congestion.iter_mut().for_each(begin);
     }
 
-    /// The first row, which waited for no other, was answered.
+    /// Records the ack of the first row, which did not queue: a min RTT sample.
     pub fn accepted(&self, batch: &FastBatch, conn: &Connection) {
         if self.congestion.is_some() && batch.sent == 1 {
             conn.path.measured(batch.breaks, batch.begun.elapsed());
         }
     }
 
-    /// No more rows go out before some of them are confirmed.
+    /// Records that the window is full.
     pub fn is_full(&mut self, batch: &FastBatch) {
         if let Some(congestion) = &mut self.congestion {
             congestion.sent(batch.sent, batch.bytes, Instant::now());
@@ -46,7 +46,7 @@ impl Growth {
         }
     }
 
-    /// Rows up to here are confirmed.
+    /// Records that rows up to this one are confirmed.
     pub fn confirmed(&mut self, place: u64, batch: &FastBatch, conn: &Connection) {
         if let Some(congestion) = &mut self.congestion {
             congestion.answered(place, Instant::now(), &conn.path, batch.breaks);

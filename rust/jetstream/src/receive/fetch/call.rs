@@ -4,20 +4,21 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::pull_request::PullRequest;
 use super::redelivery::LateReplies;
 use super::sink::{Sink, Unclaimed, Undelivered};
-use super::{FETCH_RETRY_INTERVAL, Fetch, GRACE, PullSubscription};
+use super::{FETCH_RETRY_INTERVAL, Fetch, GRACE, PullSubscription, heartbeat, too_large};
 use crate::api::Api;
 use crate::receive::limits::Limit;
 use crate::receive::priority::Member;
 use crate::receive::pull::{PROTOCOL_LINE, PULL_BYTES, PullInbox, PullOptions, Status};
 use base::error::{JetError, Loss, Result};
 use base::lock::lock;
-use client::Connection;
 use client::traffic::Verb;
+use client::{Connection, Link};
 use wire::message::Message;
 
 /// One call.
@@ -63,6 +64,54 @@ enum RoundEnd {
     Deadline,
 }
 
+/// The outcome of a wait during a request.
+enum Next {
+    /// A message, or `None` when the connection is closed.
+    Message(Option<Message>),
+    End(RoundEnd),
+}
+
+/// Waits for the next message while the inbox is empty, or for a reason to end the request.
+async fn next_or_end(
+    sub: &PullSubscription,
+    request: &mut PullRequest,
+    options: &PullOptions,
+    link: &mut watch::Receiver<Link>,
+    patience: &mut Option<Duration>,
+    deadline: Instant,
+) -> Result<Next> {
+    // Silence counts from here: until now there was something to take.
+    let silence_limit = if options.heartbeat.is_zero() { Duration::MAX } else { options.heartbeat * 2 };
+    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + GRACE);
+    let mut look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
+    loop {
+        tokio::select! {
+            biased;
+            message = request.inbox.messages.next() => return Ok(Next::Message(message)),
+            Ok(()) = link.changed() => {
+                if sub.conn.breaks() != request.progress.breaks() {
+                    return Ok(Next::End(RoundEnd::LinkBroke));
+                }
+                if let Some(cause) = request.inbox.refused() {
+                    // The server has not taken the request: nothing arrives for it.
+                    request.is_pending = false;
+                    return Err(cause);
+                }
+            }
+            () = sleep_until(look), if look < deadline => {
+                if sub.window_is_full(deadline).await {
+                    return Ok(Next::End(RoundEnd::WindowFull));
+                }
+                *patience = sub.ack_window().patience(options);
+                look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
+            }
+            () = sleep_until(silent.min(deadline + GRACE)) => {
+                return Ok(Next::End(if silent < deadline { RoundEnd::LinkBroke } else { RoundEnd::Deadline }));
+            }
+        }
+    }
+}
+
 /// The request for no more than may come besides what others have asked for. One for a single message, or without a limit,
 /// stays as it is; one that waits has a limit of its own, as nothing of it is on its way yet.
 fn shared(request: PullOptions, inbox: &mut PullInbox, conn: &Connection) -> PullOptions {
@@ -79,62 +128,30 @@ fn shared(request: PullOptions, inbox: &mut PullInbox, conn: &Connection) -> Pul
 }
 
 impl<S: Sink> FetchCall<'_, S> {
+    /// Requests until the call is full, over, or has what it waits for.
     pub async fn run(&mut self, fetch: &Fetch) -> Result<()> {
         let deadline = Instant::now() + fetch.timeout;
         let mut whole_message = false;
-        loop {
-            if !self.take_late(fetch, deadline).await? {
-                return Ok(());
-            }
+        while self.take_late(fetch, deadline).await? {
             let before = self.size().0;
-            let bytes_left = self.bytes_left(fetch);
-            if before >= fetch.max_messages || bytes_left == 0 {
-                return Ok(());
-            }
-            let Some(room) = self.sub.ack_window().room(before) else { return Ok(()) };
-            let mut at_hand = PullOptions {
-                batch: (fetch.max_messages - before).min(self.sub.rows.most()).min(room),
-                max_bytes: bytes_left.min(PULL_BYTES),
-                no_wait: true,
-                ..PullOptions::default()
-            };
             let whole = std::mem::take(&mut whole_message);
-            if whole {
-                // A single message over our own bound still has to come through.
-                (at_hand.batch, at_hand.max_bytes) = (1, if fetch.max_bytes.is_some() { bytes_left } else { 0 });
-            }
+            let Some(at_hand) = self.options_at_hand(fetch, whole) else { return Ok(()) };
             let asked = Instant::now();
             let mut end = self.round(&at_hand, deadline).await?;
             if matches!(end, RoundEnd::Full) {
                 self.sub.rows.learn(self.size().0 - before, asked.elapsed());
             }
-            // The server's word may have overtaken its messages.
+            // The server's status may have overtaken its messages.
             if matches!(end, RoundEnd::WindowFull) && !self.take_late(fetch, deadline).await? {
                 return Ok(());
             }
             if let RoundEnd::Dry { too_large: false } | RoundEnd::WindowFull = end {
-                let missing = fetch.min_messages.saturating_sub(self.size().0);
                 let left = deadline.saturating_duration_since(Instant::now());
-                let room = self.sub.ack_window().room(self.size().0).unwrap_or(0);
-                if matches!(end, RoundEnd::Dry { .. })
-                    && missing == 0
-                    && !left.is_zero()
-                    && self.size().0 > before
-                    && self.expects_more()
-                {
+                let has_enough = self.size().0 >= fetch.min_messages && !left.is_zero();
+                if matches!(end, RoundEnd::Dry { .. }) && has_enough && self.size().0 > before && self.expects_more() {
                     continue;
                 }
-                if missing.min(room) == 0 || left.is_zero() {
-                    return Ok(());
-                }
-                let waiting = PullOptions {
-                    batch: missing.min(self.sub.rows.most()).min(room),
-                    max_bytes: at_hand.max_bytes,
-                    // The server answers with 408 at its end; ours comes a little later.
-                    expires: left.mul_f64(0.98).max(Duration::from_millis(1)),
-                    no_wait: false,
-                    heartbeat: heartbeat(fetch.heartbeat, left, fetch.timeout),
-                };
+                let Some(waiting) = self.options_waiting(fetch, left, at_hand.max_bytes) else { return Ok(()) };
                 end = self.round(&waiting, deadline).await?;
             }
             match end {
@@ -146,10 +163,7 @@ impl<S: Sink> FetchCall<'_, S> {
                     (None, 0) => return Err(too_large(lock(&self.sub.limits).bytes())),
                     _ => return Ok(()),
                 },
-                RoundEnd::Deadline => {
-                    self.take_late(fetch, deadline).await?;
-                    return Ok(());
-                }
+                RoundEnd::Deadline => return self.take_late(fetch, deadline).await.map(drop),
                 RoundEnd::Limited(Limit::Waiting) => {
                     sleep_until(deadline.min(Instant::now() + FETCH_RETRY_INTERVAL)).await
                 }
@@ -161,6 +175,42 @@ impl<S: Sink> FetchCall<'_, S> {
                 return Ok(());
             }
         }
+        Ok(())
+    }
+
+    /// The request for messages at hand; `None` if the call wants no more, or the consumer gives no more.
+    fn options_at_hand(&self, fetch: &Fetch, whole_message: bool) -> Option<PullOptions> {
+        let (rows, bytes_left) = (self.size().0, self.bytes_left(fetch));
+        if rows >= fetch.max_messages || bytes_left == 0 {
+            return None;
+        }
+        let room = self.sub.ack_window().room(rows)?;
+        let options = PullOptions { no_wait: true, ..PullOptions::default() };
+        Some(match whole_message {
+            // A single message over our own bound must still get through.
+            true => {
+                PullOptions { batch: 1, max_bytes: if fetch.max_bytes.is_some() { bytes_left } else { 0 }, ..options }
+            }
+            false => {
+                let batch = (fetch.max_messages - rows).min(self.sub.rows.most()).min(room);
+                PullOptions { batch, max_bytes: bytes_left.min(PULL_BYTES), ..options }
+            }
+        })
+    }
+
+    /// The request that waits for the messages that are missing; `None` if none are, or no time is left.
+    fn options_waiting(&self, fetch: &Fetch, left: Duration, max_bytes: usize) -> Option<PullOptions> {
+        let missing = fetch.min_messages.saturating_sub(self.size().0);
+        let room = self.sub.ack_window().room(self.size().0).unwrap_or(0);
+        let batch = missing.min(self.sub.rows.most()).min(room);
+        (batch > 0 && !left.is_zero()).then(|| PullOptions {
+            batch,
+            max_bytes,
+            // The server answers with 408 at its end; our deadline is a little later.
+            expires: left.mul_f64(0.98).max(Duration::from_millis(1)),
+            no_wait: false,
+            heartbeat: heartbeat(fetch.heartbeat, left, fetch.timeout),
+        })
     }
 
     /// Messages and bytes so far.
@@ -202,23 +252,6 @@ impl<S: Sink> FetchCall<'_, S> {
             }
         }
         Ok(true)
-    }
-}
-
-fn too_large(most: usize) -> JetError {
-    JetError::Value(format!("the next message is larger than max_bytes={most}"))
-}
-
-/// The server wants at most half of the expiry; short waits need none.
-fn heartbeat(asked: Option<Duration>, expires: Duration, whole: Duration) -> Duration {
-    const LONG: Duration = Duration::from_secs(2);
-    const DEFAULT: Duration = Duration::from_secs(5);
-    match asked {
-        // More than half of what the caller waits: the server says so.
-        Some(every) if every.saturating_mul(2) > whole => every,
-        Some(every) => every.min(expires.mul_f64(0.45)),
-        None if expires >= LONG => DEFAULT.min(expires.mul_f64(0.25)),
-        None => Duration::ZERO,
     }
 }
 
@@ -273,38 +306,13 @@ impl<S: Sink> FetchCall<'_, S> {
         while !request.progress.is_full() {
             let message = match request.inbox.messages.next().now_or_never() {
                 Some(message) => message,
-                None => {
-                    // Silence counts from here: until now there was something to take.
-                    let silence_limit = if options.heartbeat.is_zero() { Duration::MAX } else { options.heartbeat * 2 };
-                    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + GRACE);
-                    let look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
-                    tokio::select! {
-                        biased;
-                        message = request.inbox.messages.next() => message,
-                        Ok(()) = link.changed() => {
-                            if conn.breaks() != request.progress.breaks() {
-                                return Ok(RoundEnd::LinkBroke);
-                            }
-                            if let Some(cause) = request.inbox.refused() {
-                                // The server has not taken the request: nothing arrives for it.
-                                request.is_pending = false;
-                                return Err(cause);
-                            }
-                            continue;
-                        }
-                        () = sleep_until(look), if look < deadline => {
-                            if sub.window_is_full(deadline).await {
-                                *heard = true;
-                                return Ok(RoundEnd::WindowFull);
-                            }
-                            patience = sub.ack_window().patience(options);
-                            continue;
-                        }
-                        () = sleep_until(silent.min(deadline + GRACE)) => {
-                            return Ok(if silent < deadline { RoundEnd::LinkBroke } else { RoundEnd::Deadline });
-                        }
+                None => match next_or_end(sub, request, options, &mut link, &mut patience, deadline).await? {
+                    Next::Message(message) => message,
+                    Next::End(end) => {
+                        *heard |= matches!(end, RoundEnd::WindowFull);
+                        return Ok(end);
                     }
-                }
+                },
             };
             let Some(message) = message else { return Err(conn.closed()) };
             conn.traffic.received(Verb::Fetch, message.payload().len());
