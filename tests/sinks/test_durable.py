@@ -29,7 +29,7 @@ async def count(js: JetStreamContext, stream: str) -> int:
 
 async def test_a_work_queue(js: JetStreamContext, queue: str, tmp_path: Path) -> None:
     await fill(js, queue, 51)
-    with pytest.raises(SinkError, match=r'workqueue.*Give durable="archive"'):
+    with pytest.raises(SinkError, match=r'workqueue.*give durable="archive"'):
         await js.to_parquet(queue, tmp_path).run()
     sink = js.to_parquet(queue, tmp_path, durable="archive", schema=SCHEMA, rows=20)
     assert (await sink.step()).rows == 20

@@ -205,7 +205,7 @@ def test_without_a_loop(sync_js: jetarrow.sync.JetStream, stream: str, tmp_path:
         ({"compression": "best"}, "zstd"),
         ({"timestamp_unit": "ms"}, "timestamp_unit"),
         ({"on_data_loss": "cry"}, "on_data_loss"),
-        ({"start_seq": 1, "start_time": "1h"}, "both"),
+        ({"start_seq": 1, "start_time": "1h"}, "exclude each other"),
     ],
 )
 async def test_wrong_arguments(js: JetStreamContext, wrong: dict[str, Any], said: str) -> None:

@@ -60,7 +60,7 @@ async def test_another_stream_or_none(js: JetStreamContext, stream: str, tmp_pat
     await fill(js, stream, 4)
     await js.to_parquet(stream, tmp_path).run()
     await js.add_stream(name=f"{stream}X", subjects=[f"{stream}X"])
-    with pytest.raises(SinkError, match=f"archive of stream '{stream}', not of '{stream}X'"):
+    with pytest.raises(SinkError, match=f"archive stream '{stream}X' in .*: it is the archive of stream '{stream}'"):
         await js.to_parquet(f"{stream}X", tmp_path).run()
     await js.delete_stream(f"{stream}X")
     with pytest.raises(NotFoundError, match=stream):
@@ -77,8 +77,8 @@ async def test_other_columns(js: JetStreamContext, stream: str, tmp_path: Path) 
         ({"id": str, "region": str}, "id was int64 and is string"),
         ({"id": int}, "region is missing"),
         ({**SCHEMA, "more": int}, "more is new"),
-        (None, "data is new; id is missing"),
-        ({"seq": int}, "the rows have too: seq"),
+        (None, "data is new, id is missing"),
+        ({"seq": int}, "the rows have columns of the same names: seq"),
     ):
         with pytest.raises(SinkSchemaError, match=said):
             await js.to_parquet(stream, tmp_path, schema=schema).run()
@@ -118,8 +118,8 @@ def test_no_room(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str, t
     first, error, second = done.stdout.splitlines()
     assert (first, second) == ("1000", "1000")
     assert error == (
-        f"nats: cannot write to {tmp_path}: a file would pass the limit of its size. What was committed stays;"
-        " run it again when that is mended"
+        f"nats: could not write to {tmp_path}: a file would exceed the size limit; committed rows are kept,"
+        " run it again after the repair"
     )
     assert seqs(tmp_path) == list(range(1, 2001))
     assert {name for name in names(tmp_path) if name.startswith("_")} == {record_of(1), record_of(2)}

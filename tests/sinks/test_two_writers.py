@@ -212,7 +212,7 @@ def test_a_named_file_that_is_missing(tmp_path: Path) -> None:
     table.close()
     (file,) = tmp_path.glob("*.parquet")
     file.unlink()
-    with pytest.raises(SinkError, match=f"{file.name} should be there"):
+    with pytest.raises(SinkError, match=f"{file.name} of a record in _jetarrow/ is missing"):
         table_of(tmp_path).open()
     record = tmp_path / "_jetarrow" / f"{1:020d}.json"
     assert json.loads(record.read_text())["files"]

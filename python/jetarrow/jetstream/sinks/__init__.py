@@ -1,1 +1,1 @@
-"""Archiving a stream exactly once: the position is kept with the data."""
+"""Exactly-once archives of a stream: the position is stored with the data."""

@@ -1,8 +1,8 @@
-"""A Delta table, each of whose commits says how far the sink has come.
+"""Delta table as the target of a sink; each commit stores the sink's position.
 
 The position is the transaction `app_id` of the table's log, committed with the rows: its `version` is the last
-sequence. The commit's metadata has what else there is to know. Rows that could not be decoded lie in
-`_corrupt/<name of the sink>/`, which Delta ignores: several sinks may write one table, each removes only its own.
+sequence. The rest of the state is in the commit's metadata. Rows that could not be decoded are in
+`_corrupt/<name of the sink>/`, which Delta ignores. Several sinks may write one table; each removes only its own files.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from jetarrow.jetstream.sinks.state import SinkResult, State
 if TYPE_CHECKING:
     import pyarrow
 
-# In a commit's metadata.
+# Key of the state in a commit's metadata.
 _STATE = "jetarrow"
-# Commits that are looked through for it at first.
+# Number of recent commits that are searched for it first.
 _RECENT = 100
 _CORRUPT = re.compile(r"(\d{20})-\d+\.parquet")
 
@@ -51,12 +51,12 @@ class DeltaTarget:
         self.uri = uri
         self.storage_options = dict(storage_options) if storage_options else None
         self.app_id = app_id
-        # An id may have any characters, and differ from another one in what a name of a file leaves out.
+        # An id may contain any characters. The hash distinguishes ids that have the same readable part.
         readable = re.sub(r"[^A-Za-z0-9_-]", "_", app_id)[:64]
         self.corrupt = f"_corrupt/{readable}-{hashlib.sha256(app_id.encode()).hexdigest()[:16]}"
         self.partition_by = list(partition_by)
         self.compression = compression
-        # What this sink has committed last, and how often it has.
+        # Last sequence that this sink has committed, and the number of its commits.
         self.version: int | None = None
         self.number = 0
         self.columns: pyarrow.Schema | None = None
@@ -66,25 +66,27 @@ class DeltaTarget:
         return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}" if colon else self.uri
 
     def table(self) -> Any:
-        """The table as it is now; None where there is none."""
+        """Open the table; None if it does not exist."""
         try:
             return self.library.DeltaTable(self.uri, storage_options=self.storage_options)
         except self.library.exceptions.TableNotFoundError:
             return None
         except (OSError, self.library.exceptions.DeltaError) as error:
-            raise self.failed("cannot open", error) from error
+            raise self.failed("open", error) from error
 
-    def failed(self, what: str, error: Exception) -> SinkError:
-        """What went wrong, with the cause beside it."""
-        said = str(error).partition("\n")[0]
-        return SinkError(f"{what} {self}: {said}. What was committed stays; run it again when that is mended")
+    def failed(self, action: str, error: Exception) -> SinkError:
+        """Return the error for a failed action, with the first line of its cause."""
+        reason = str(error).partition("\n")[0]
+        return SinkError(f"could not {action} {self}: {reason}; committed rows are kept, run it again after the repair")
 
     def locked_error(self) -> SinkLockedError:
-        """Another writer has made a commit that this one would have made."""
-        return SinkLockedError(f"{self} was written by another sink with the app_id {self.app_id!r} meanwhile")
+        """Return the error for a commit that another writer has made first."""
+        return SinkLockedError(
+            f"could not commit to {self}: another sink with the app_id {self.app_id!r} has committed; run one at a time"
+        )
 
     def open(self) -> State | None:
-        """The position; None where there is none."""
+        """Open the table and return its position; None if it has none."""
         self.number, self.columns = 0, None
         table = self.table()
         if table is None:
@@ -103,19 +105,19 @@ class DeltaTarget:
                     self._clean()
                     return State.of(found)
         raise SinkError(
-            f"{self} has a position of {self.app_id!r}, but the commit that says what it means is no longer in its log:"
-            " give another app_id, and start_seq"
+            f"could not resume {self}: it has a position of {self.app_id!r}, but the commit with its state is no longer"
+            " in the log; give another app_id, and start_seq"
         )
 
     def files(self) -> Any:
-        """The file system of the table's folder."""
+        """Return the file system of the table's folder."""
         from deltalake.fs import DeltaStorageHandler
         from pyarrow.fs import PyFileSystem
 
         return PyFileSystem(DeltaStorageHandler(self.uri, self.storage_options))
 
     def _clean(self) -> None:
-        """Removes corrupt rows of a commit that never was."""
+        """Remove corrupt rows of an incomplete commit."""
         from pyarrow.fs import FileSelector
 
         files = self.files()
@@ -125,16 +127,16 @@ class DeltaTarget:
                 files.delete_file(info.path)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the target has no lock."""
 
     abandon = close
 
     def begin(self) -> DeltaCommit:
-        """A commit."""
+        """Start a commit."""
         return DeltaCommit(self)
 
     def compact(self) -> int:
-        """Joins small files by the table's own `optimize`; how many files there are fewer."""
+        """Compact small files by the table's `optimize`; return the decrease of the number of files."""
         table = self.table()
         if table is None:
             return 0
@@ -143,7 +145,7 @@ class DeltaTarget:
 
 
 class DeltaCommit:
-    """Rows that wait for their transaction."""
+    """Rows of one transaction."""
 
     def __init__(self, target: DeltaTarget) -> None:
         self._target = target
@@ -152,7 +154,7 @@ class DeltaCommit:
         self._seqs: list[Any] = []
 
     def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
-        """Adds rows; as `Commit.add` of a folder."""
+        """Add rows, as `Commit.add` of a folder."""
         target = self._target
         if target.columns is None:
             target.columns = batch.schema
@@ -164,7 +166,7 @@ class DeltaCommit:
             self._corrupt.append(corrupt)
 
     def finish(self, state: State) -> SinkResult:
-        """Commits them."""
+        """Commit the rows and the position."""
         import pyarrow.compute as pc
 
         target = self._target
@@ -181,7 +183,7 @@ class DeltaCommit:
         return SinkResult(sum(batch.num_rows for batch in self._batches), files, first, last, corrupt)
 
     def _created(self) -> Any:
-        """The table, without rows."""
+        """Create the table without rows."""
         target = self._target
         try:
             return target.library.DeltaTable.create(
@@ -191,16 +193,16 @@ class DeltaCommit:
                 storage_options=target.storage_options,
             )
         except (OSError, target.library.exceptions.DeltaError) as error:
-            raise target.failed("cannot make the table", error) from error
+            raise target.failed("create the table", error) from error
 
     def _write(self, table: Any, state: State, number: int) -> int:
-        """The transaction; how many files it has added."""
+        """Write the transaction and return the number of files that it has added."""
         pa = needs_pyarrow("to_delta()")
         target, library = self._target, self._target.library
         assert target.columns is not None
-        said = {**state.as_dict(), "app_id": target.app_id, "number": number, "columns": to_text(target.columns)}
+        record = {**state.as_dict(), "app_id": target.app_id, "number": number, "columns": to_text(target.columns)}
         properties = library.CommitProperties(
-            custom_metadata={_STATE: json.dumps(said)},
+            custom_metadata={_STATE: json.dumps(record)},
             app_transactions=[library.Transaction(target.app_id, state.last_seq)],
         )
         before = set(table.file_uris())
@@ -216,11 +218,13 @@ class DeltaCommit:
                 commit_properties=properties,
             )
         except library.exceptions.SchemaMismatchError as error:
-            raise SinkSchemaError(f"{target} has other columns: {str(error).partition(chr(10))[0]}") from error
+            raise SinkSchemaError(
+                f"could not write to {target}: its columns differ: {str(error).partition(chr(10))[0]}; use another one"
+            ) from error
         except (OSError, library.exceptions.DeltaError) as error:
             if "concurrent transaction" in str(error).lower():
                 raise target.locked_error() from error
-            raise target.failed("cannot write to", error) from error
+            raise target.failed("write to", error) from error
         table.update_incremental()
         return len(set(table.file_uris()) - before)
 
@@ -235,9 +239,9 @@ class DeltaCommit:
         try:
             pq.write_table(table, path, filesystem=self._target.files(), compression=self._target.compression)
         except OSError as error:
-            raise self._target.failed("cannot write to", error) from error
+            raise self._target.failed("write to", error) from error
         return int(table.num_rows)
 
     def abort(self) -> None:
-        """Gives it up. Corrupt rows are for the next start, data files without a transaction for Delta's vacuum."""
+        """Discard the rows. The next start removes corrupt rows, Delta's vacuum data files without a transaction."""
         self._batches.clear()

@@ -1,4 +1,4 @@
-"""A folder of any file system, or of an object store."""
+"""Access to a folder of a file system or an object store."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from typing import Any
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import SinkError
 
-# Where a file is there as a whole once it is closed, and renaming is copying.
+# Object stores: a file appears when it is closed, and renaming is copying.
 _OBJECT_STORES = {"s3", "gcs", "abfs"}
 _WINDOWS = sys.platform == "win32"
 _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota is used up",
-    errno.EFBIG: "a file would pass the limit of its size",
+    errno.EFBIG: "a file would exceed the size limit",
     errno.EACCES: "this user may not write there",
     errno.EPERM: "this user may not write there",
-    errno.EROFS: "it can only be read",
+    errno.EROFS: "the file system is read-only",
 }
 
 
 class Folder:
-    """Reads and writes below one path. Paths are relative, with `/`."""
+    """Reads and writes files of one folder. Paths are relative to it and separated by `/`."""
 
     def __init__(self, path: str | os.PathLike[str], filesystem: Any = None) -> None:
         needs_pyarrow("to_parquet()")
@@ -48,28 +48,28 @@ class Folder:
 
     @cached_property
     def exclusive(self) -> bool:
-        """Whether of two who create one file only one succeeds."""
+        """Whether creating a file is exclusive: of concurrent writers only one succeeds."""
         return self._has_links()
 
     def __str__(self) -> str:
-        # Without keys: they may stand in the query, or before the host.
+        # Without credentials, which may be in the query or before the host.
         scheme, colon, rest = self._shown.partition("://")
         return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}" if colon else self._shown
 
     def full(self, path: str) -> str:
-        """The path for the file system."""
+        """Return the path for the file system."""
         return f"{self._base}/{path}" if path else self._base
 
     @contextmanager
-    def errors(self, what: str, *, missing: bool = False) -> Iterator[None]:
-        """What the file system refuses becomes one error that says what to do.
+    def errors(self, action: str, *, missing: bool = False) -> Iterator[None]:
+        """Convert errors of the file system to `SinkError`.
 
         Args:
-            what: What is being done, for the message.
-            missing: That a file is not there is for the caller.
+            action: The attempted action, for the message: "could not {action} {folder}".
+            missing: Whether FileNotFoundError is passed to the caller.
 
         Raises:
-            SinkError: It refuses.
+            SinkError: The file system returned an error.
         """
         try:
             yield
@@ -77,31 +77,31 @@ class Folder:
             if missing and isinstance(error, FileNotFoundError):
                 raise
             reason = _REASONS.get(error.errno or 0)
-            # Of an object store: its own words, which are in the cause.
-            said = reason or error.strerror or str(error).partition("\n")[0]
-            advice = "What was committed stays; run it again when that is mended"
-            raise SinkError(f"{what} {self}: {said}. {advice}") from error
+            # Errors of an object store have no errno: the first line of their text.
+            reason = reason or error.strerror or str(error).partition("\n")[0]
+            advice = "committed rows are kept, run it again after the repair"
+            raise SinkError(f"could not {action} {self}: {reason}; {advice}") from error
 
     def make(self, path: str) -> None:
-        """Makes a folder, and those above it, where there are such things."""
+        """Create a folder and its parents; no effect in object stores."""
         if not self.renames:
             return
-        with self.errors("cannot make a folder in"):
+        with self.errors("create a folder in"):
             self.filesystem.create_dir(self.full(path), recursive=True)
 
     def read(self, path: str) -> bytes:
-        """What is in a file.
+        """Return the content of a file.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
-        with self.errors("cannot read from", missing=True), self.filesystem.open_input_stream(self.full(path)) as file:
+        with self.errors("read from", missing=True), self.filesystem.open_input_stream(self.full(path)) as file:
             data: bytes = file.read()
             return data
 
     def replace(self, path: str, data: bytes) -> None:
-        """Writes a file as a whole: whoever reads it sees all of it, or what was there before."""
-        with self.errors("cannot write to"):
+        """Write a file atomically: readers see the new content or the old one."""
+        with self.errors("write to"):
             place = f"{path}.{secrets.token_hex(4)}.tmp" if self.renames else path
             with self.filesystem.open_output_stream(self.full(place)) as file:
                 file.write(data)
@@ -111,18 +111,18 @@ class Folder:
                 self.sync(path.rpartition("/")[0])
 
     def create(self, path: str, data: bytes) -> bool:
-        """Writes a file as a whole where there is none of this path; false where there is one.
+        """Write a file atomically if it does not exist; return False if it exists.
 
-        Of two who do it at once one succeeds where `exclusive` is true; elsewhere it only looks before it writes.
+        It is exclusive if `exclusive` is true; else it checks for an existing file before it writes.
         """
         if not self.exclusive:
-            with self.errors("cannot read from"):
+            with self.errors("read from"):
                 there = self.filesystem.get_file_info(self.full(path)).type != self._fs.FileType.NotFound
             if not there:
                 self.replace(path, data)
             return not there
         place = f"{path}.{secrets.token_hex(4)}.tmp"
-        with self.errors("cannot write to"):
+        with self.errors("write to"):
             try:
                 with open(self.full(place), "xb") as file:
                     file.write(data)
@@ -138,7 +138,7 @@ class Folder:
         return True
 
     def _has_links(self) -> bool:
-        """Whether this is a local folder with hard links, which are made only where nothing has their name."""
+        """Return whether this is a local folder with hard links, whose creation is exclusive."""
         if not self._local:
             return False
         place = self.full(f"{secrets.token_hex(4)}.tmp")
@@ -156,25 +156,25 @@ class Folder:
         return True
 
     def move(self, path: str, to: str) -> None:
-        """Gives a file another path."""
-        with self.errors("cannot write to"):
+        """Move a file to another path."""
+        with self.errors("write to"):
             self.filesystem.move(self.full(path), self.full(to))
 
     def delete(self, path: str) -> None:
-        """Deletes a file, if it is there."""
-        with self.errors("cannot delete from"):
+        """Delete a file if it exists."""
+        with self.errors("delete from"):
             try:
                 self.filesystem.delete_file(self.full(path))
             except FileNotFoundError:
                 return
 
     def sync(self, path: str) -> None:
-        """Has the system write a file or folder to the disk, where it is a local one."""
+        """Sync a local file or folder to the disk."""
         if not self._local:
             return
         if _WINDOWS and os.path.isdir(self.full(path)):
-            return  # No folder can be opened there, and none needs to be: the file system's journal has its names.
-        # Windows syncs what is open for writing.
+            return  # Folders cannot be opened, and need no sync: the file system journals names.
+        # Windows syncs only files that are open for writing.
         handle = os.open(self.full(path), os.O_RDWR if _WINDOWS else os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -182,9 +182,9 @@ class Folder:
             os.close(handle)
 
     def files(self, path: str = "", *, recursive: bool = True) -> list[str]:
-        """The files below a path, relative to the folder."""
+        """Return the paths of the files below a path, relative to the folder."""
         selector = self._fs.FileSelector(self.full(path), allow_not_found=True, recursive=recursive)
-        with self.errors("cannot list"):
+        with self.errors("list"):
             found = self.filesystem.get_file_info(selector)
         start = len(self._base) + 1
         return [info.path[start:] for info in found if info.type == self._fs.FileType.File]

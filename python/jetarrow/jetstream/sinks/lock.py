@@ -1,4 +1,4 @@
-"""One writer at a time in a folder."""
+"""Lock of a folder for one writer at a time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from typing import Any
 from jetarrow.jetstream.errors import SinkError, SinkLockedError
 from jetarrow.jetstream.sinks.folder import Folder
 
-# Seconds after which the lock of a writer that says nothing may be taken over.
+# Seconds without a renewal after which a lock may be taken over.
 EXPIRES = 60.0
 NAME = "_jetarrow/lock.json"
 _WINDOWS = sys.platform == "win32"
 
 
 class Lock:
-    """A record of who writes, renewed in a thread while it is held.
+    """Lock file with host and process of the writer, renewed by a thread while it is held.
 
-    It may be taken over once it was not renewed for 60 seconds, and at once where its process is dead on this machine.
+    It may be taken over 60 seconds after its last renewal, or at once if its process on this machine has ended.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -34,13 +34,13 @@ class Lock:
         self._me = {"host": socket.gethostname(), "pid": os.getpid(), "began": _start_time(os.getpid())}
 
     def acquire(self) -> bool:
-        """Takes it.
+        """Acquire the lock.
 
         Returns:
-            Whether somebody had it who did not give it back. That writer may still be there, and stand still.
+            Whether it was taken over from a writer that had not released it. That writer may be suspended.
 
         Raises:
-            SinkLockedError: Another writer has it.
+            SinkLockedError: Another writer holds the lock.
         """
         held = self._read()
         if held is not None and self._is_valid(held):
@@ -51,7 +51,7 @@ class Lock:
             elif not self._folder.create(NAME, self._record()):
                 raise self._locked_error(self._read() or {}, "is written by")
         except SinkError as error:
-            # Another one took it at the same moment, and removed what was half written.
+            # Another writer acquired it at the same time, and removed the temporary file.
             if isinstance(error.__cause__, FileNotFoundError):
                 raise self.lost_error() from None
             raise
@@ -60,25 +60,25 @@ class Lock:
         return held is not None
 
     def check(self) -> None:
-        """Raises `SinkLockedError` where another writer has taken it over."""
+        """Raise `SinkLockedError` if another writer has taken the lock over."""
         held = self._read()
         if held is None or held.get("token") != self.token:
             self._stopped.set()
             raise self._locked_error(held or {}, "was taken over by")
 
     def release(self) -> None:
-        """Gives it back, if it is still ours."""
+        """Release the lock if it is still held."""
         self._stopped.set()
         held = self._read()
         if held is not None and held.get("token") == self.token:
             self._folder.delete(NAME)
 
     def abandon(self) -> None:
-        """Stops renewing it."""
+        """Stop the renewal without releasing the lock."""
         self._stopped.set()
 
     def _is_valid(self, held: dict[str, Any]) -> bool:
-        """Whether whoever took it may still write."""
+        """Return whether the holder of a lock may still write."""
         if held.get("host") == self._me["host"]:
             pid = held.get("pid")
             if isinstance(pid, int) and not _is_alive(pid, held.get("began")):
@@ -86,24 +86,26 @@ class Lock:
         return time.time() - float(held.get("renewed", 0)) < EXPIRES
 
     def lost_error(self) -> SinkLockedError:
-        """The error of a writer in whose place another one has written."""
+        """Return the error of a writer whose lock was taken over."""
         self._stopped.set()
         return self._locked_error(self._read() or {}, "was taken over by")
 
-    def _locked_error(self, held: dict[str, Any], what: str) -> SinkLockedError:
+    def _locked_error(self, held: dict[str, Any], state: str) -> SinkLockedError:
         host, pid = held.get("host"), held.get("pid")
-        who = f"process {pid} on {host}" if pid else "another writer"
-        text = f"{self._folder} {what} {who}: one writer at a time; a dead one's lock ends after {EXPIRES:.0f} s"
+        holder = f"process {pid} on {host}" if pid else "another writer"
+        text = (
+            f"could not lock {self._folder}: it {state} {holder}; stop that writer, whose lock then expires within"
+            f" {EXPIRES:.0f} s"
+        )
         return SinkLockedError(text, host=host, pid=pid)
 
     def _read(self) -> dict[str, Any] | None:
         try:
-            said = self._folder.read(NAME)
-            held: dict[str, Any] = json.loads(said)
+            held: dict[str, Any] = json.loads(self._folder.read(NAME))
         except FileNotFoundError:
             return None
         except ValueError:
-            # Nobody's: a lock is written as a whole.
+            # Not a lock: locks are written atomically.
             return {}
         return held
 
@@ -115,7 +117,7 @@ class Lock:
 
     def _renew(self) -> None:
         while not self._stopped.wait(EXPIRES / 4):
-            # A folder that cannot be reached now may be in time the next time.
+            # An unreachable folder may be reachable at the next renewal.
             with suppress(Exception):
                 self.check()
                 self._write()
@@ -123,7 +125,7 @@ class Lock:
 
 def _is_alive(pid: int, began: object) -> bool:
     if _WINDOWS:
-        # os.kill would end it. The lock of a dead one expires.
+        # os.kill would terminate the process. The lock of a dead process expires.
         return True
     try:
         os.kill(pid, 0)
@@ -131,12 +133,12 @@ def _is_alive(pid: int, began: object) -> bool:
         return False
     except OSError:
         return True
-    # Another process may have its number by now.
+    # The process id may have been reused.
     return began is None or _start_time(pid) in (began, None)
 
 
 def _start_time(pid: int) -> str | None:
-    """When a process began, in a form that is only compared; None where the system does not tell."""
+    """Return the start time of a process for comparison; None if the system does not provide it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[19]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from jetarrow.jetstream.arrow import ArrowSchema
-    from jetarrow.jetstream.literals import OnDataLoss, OnRollback, TimestampUnit
+    from jetarrow.jetstream.literals import OnDataLoss, OnRollback, SinkCompression, TimestampUnit
     from jetarrow.jetstream.progress import Progress
 
 
@@ -17,33 +17,33 @@ class _SinkOptions(TypedDict, total=False):
     """Options of both sinks."""
 
     schema: ArrowSchema | Mapping[str, Any] | str | None
-    """Decodes JSON payloads, as `js.read`; default none."""
+    """Schema for JSON payloads, as in `js.read`; default none."""
     flatten: bool
-    """The fields of `value` are columns of their own; default True."""
+    """Whether the fields of `value` are columns of the table; default True."""
     subjects: str | Sequence[str] | None
-    """Filters, one or several that do not overlap; default all."""
+    """Subject filters that do not overlap; default all."""
     start_seq: int | None
-    """First sequence, at the first start; default the first there is."""
+    """First sequence at the first start; default the stream's first one."""
     start_time: datetime | timedelta | str | None
-    """Instead of a sequence: the first message at or after this time."""
+    """Instead of `start_seq`: the first message at or after this time."""
     rows: int
-    """Most rows of a commit; default 1,000,000."""
+    """Maximum number of rows per commit; default 1,000,000."""
     seconds: float
-    """A commit waits no longer for more rows; default 60."""
+    """Maximum wait of a commit for more rows in seconds; default 60."""
     partition_by: str | Sequence[str] | None
-    """Columns whose values are folders; `date` and `hour` are made of the timestamp; default none."""
-    compression: str
-    """Of the Parquet files; default "zstd"."""
+    """Partition columns; `date` and `hour` are derived from the timestamp; default none."""
+    compression: SinkCompression
+    """Compression of the Parquet files; default "zstd"."""
     follow: bool
-    """Goes on for ever with what comes; default False."""
+    """Whether `run` follows the stream; default False."""
     durable: str | None
-    """A durable consumer that is acknowledged after each commit; default none."""
+    """Durable consumer to read from, acknowledged after each commit; default none."""
     on_data_loss: OnDataLoss
-    """What is gone raises `DataLossError` with "error" (default); "warn" goes on with what is left."""
+    """Reaction to lost messages: "error" (default) raises `DataLossError`, "warn" continues."""
     on_rollback: OnRollback
-    """Where the server went back behind the position: "fail" (default), "continue" or "earliest"."""
+    """Reaction to a rollback behind the position: "fail" (default), "continue" or "earliest"."""
     progress: Progress | bool | None
-    """Called with (sequences done, in all or None); True shows a bar on a terminal. Default none."""
+    """Called with (sequences read, total or None); True shows a progress bar on a terminal. Default none."""
 
 
 class ParquetOptions(_SinkOptions, total=False):
@@ -52,13 +52,13 @@ class ParquetOptions(_SinkOptions, total=False):
     timestamp_unit: TimestampUnit
     """Unit of the timestamps: "ns" (default), or "us"."""
     filesystem: Any
-    """A `pyarrow.fs.FileSystem`; default that of the path."""
+    """File system of the path, a `pyarrow.fs.FileSystem`; default that of its URI."""
 
 
 class DeltaOptions(_SinkOptions, total=False):
     """Options of `js.to_delta`."""
 
     storage_options: Mapping[str, str] | None
-    """deltalake's; default none."""
+    """Storage options of deltalake; default none."""
     app_id: str | None
-    """Name of the sink in the table's log; default made of the stream's name."""
+    """Name of the sink in the table's log; default `jetarrow:` and the stream's name."""

@@ -1,18 +1,18 @@
-"""A folder of Parquet files, whose commits are records beside them.
+"""Folder of Parquet files as the target of a sink; each commit has a record.
 
-    region=eu/00000000000000000001-0000000a1f0c9a2b.parquet   rows; the first sequence among them, the number of the
-                                                              commit, and a random part
+    region=eu/00000000000000000001-0000000a1f0c9a2b.parquet   rows; the name has their first sequence, the number of
+                                                              the commit, and a random part
     _corrupt/...parquet                                       rows that could not be decoded
-    _jetarrow/00000000000000000010.json                       a commit by its number: its files, and the position after
-                                                              it; written last
+    _jetarrow/00000000000000000010.json                       the record of a commit by its number: its files and its
+                                                              position; written last
     _jetarrow/staging/                                        files that are being written
-    _jetarrow/lock.json                                       who writes
+    _jetarrow/lock.json                                       the writer
 
-A record is created, never replaced, so that of two writers of one number one finds that it has lost its place. Whoever
-takes the folder over from a writer that did not give it back takes the next number first: a writer that stood still can
-commit nothing after that. Then it removes what no record names, of numbers that are taken: what a later writer has
-written has a higher number. Where a file system creates nothing exclusively (object stores) both names have a random
-part; a writer that finds another record of its number takes its own back.
+A record is created, never replaced, so of two writers with one number only one succeeds. A writer that takes over a
+folder whose lock was not released reserves the next number first. A suspended writer can then commit nothing more. It
+then removes files that no record names, if their numbers are reserved: files of a later writer have a higher number. If
+a file system has no exclusive creation (object stores), the names of records have a random part; a writer that finds
+another record of its number deletes its own.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 _OURS = re.compile(r"\d{20}-([0-9a-f]{8})?[0-9a-f]{8}\.parquet")
 _RECORD = re.compile(r"_jetarrow/\d+(-\d+)?\.json")
 _NUMBERED = re.compile(r"_jetarrow/(\d{20})(-\d+)?\.json")
-# Half of a record.
+# Temporary file of a record.
 _HALF = re.compile(r"_jetarrow/(\d{20})(-\d+)?\.json\.[0-9a-f]+\.tmp")
 _RECORDS = "_jetarrow"
 _STAGING = "_jetarrow/staging"
 
 
 def _number(path: str) -> float:
-    """The number of the commit that a file was written for; 0 where it had none, infinity where it is not ours."""
+    """Return the number of a file's commit; 0 if it has none, infinity if the file is not one of a sink."""
     if ours := _OURS.fullmatch(path.rpartition("/")[2]):
         return int(ours[1] or "0", 16)
     if half := _HALF.fullmatch(path):
@@ -58,12 +58,12 @@ def _number(path: str) -> float:
 
 
 def _folder_and_epoch(file: dict[str, Any]) -> tuple[str, int]:
-    """The folder and the epoch of a file; files of one home can be joined."""
+    """Return the folder and the epoch of a file; only files with equal ones can be compacted."""
     return parent(file["path"]), file["epoch"]
 
 
 class ParquetTable:
-    """The folder as a target of a sink."""
+    """A Parquet folder as the target of a sink."""
 
     def __init__(self, path: Any, *, filesystem: Any, partition_by: Sequence[str], compression: str, rows: int) -> None:
         self.folder = Folder(path, filesystem)
@@ -72,23 +72,23 @@ class ParquetTable:
         self.lock = Lock(self.folder)
         self.columns: pyarrow.Schema | None = None
         self.newest: dict[str, Any] | None = None
-        # By number; what a later one has taken the place of is not among them.
+        # Records by number, without those that a later record replaces.
         self.records: dict[int, dict[str, Any]] = {}
         self._rows = rows
-        # The record that was written last, or was to be.
+        # The last record that was written or attempted.
         self._writing: str | None = None
-        # Records of which a later one has taken the place.
+        # Records that a later one replaces.
         self._replaced: set[str] = set()
 
     def __str__(self) -> str:
         return str(self.folder)
 
     def open(self) -> State | None:
-        """Takes the folder, removes what no commit names, and returns the position; None where there is none.
+        """Lock the folder, remove files without a record, and return the position; None if there is no commit.
 
         Raises:
-            SinkLockedError: Another writer has it.
-            SinkError: It cannot be used, or its records do not fit together.
+            SinkLockedError: Another writer has locked the folder.
+            SinkError: The folder cannot be used, or its records are inconsistent.
         """
         self.lock, self.columns = Lock(self.folder), None
         self.folder.make(_STAGING)
@@ -106,19 +106,21 @@ class ParquetTable:
         if self.newest["partition_by"] != self.partition_by:
             self.close()
             there = ", ".join(self.newest["partition_by"]) or "nothing"
-            raise SinkSchemaError(f"{self} is partitioned by {there}: give the same partition_by=, or another folder")
+            raise SinkSchemaError(
+                f"could not open {self}: it is partitioned by {there}; give the same partition_by=, or another folder"
+            )
         self.columns = from_text(self.newest["columns"])
         return State.of(self.newest)
 
     def check(self) -> None:
-        """As `Lock.check`."""
+        """Check the lock, as `Lock.check`."""
         self.lock.check()
 
     def check_number(self) -> None:
-        """As `TableWriter.check_number`.
+        """Check the number of the next commit.
 
         Raises:
-            SinkLockedError: Another writer has it.
+            SinkLockedError: A later writer has reserved the number.
         """
         self.lock.check()
         numbers = (_NUMBERED.fullmatch(path) for path in self._record_paths())
@@ -126,26 +128,28 @@ class ParquetTable:
             raise self.lock.lost_error()
 
     def close(self) -> None:
-        """Lets go of the folder."""
+        """Release the lock of the folder."""
         with suppress(FileNotFoundError):
             self.lock.release()
 
     def abandon(self) -> None:
-        """Lets go of it without another word; its lock expires."""
+        """Stop renewing the lock, which then expires."""
         self.lock.abandon()
 
     def load(self) -> None:
-        """Reads the records.
+        """Read the records.
 
         Raises:
-            SinkError: They do not fit together.
+            SinkError: They are inconsistent.
         """
         paths = self._record_paths()
         with ThreadPoolExecutor(16) as pool:
             found = list(pool.map(self._record, paths))
         self.records = {record["number"]: record for record in found}
         if len(self.records) != len(found):
-            raise SinkError(f"two writers have written to {self}: two of its records in {_RECORDS}/ have one number")
+            raise SinkError(
+                f"could not open {self}: two records in {_RECORDS}/ have one number, so two writers have written to it"
+            )
         for record in found:
             for number in range(record["replaces"], record["number"]):
                 self.records.pop(number, None)
@@ -160,8 +164,8 @@ class ParquetTable:
         try:
             record: dict[str, Any] = json.loads(self.folder.read(path))
             if record["format"] > FORMAT:
-                raise SinkError(f"{self} was written by a later version of jetarrow (record {path})")
-            # A path is read and removed: none leads out of the folder.
+                raise SinkError(f"could not open {self}: record {path} is of a later version of jetarrow; upgrade")
+            # Files are read and deleted by these paths, so none may point outside of the folder.
             if any(
                 {"..", "."} & set(re.split(r"[/\\]", file["path"])) or file["path"][:1] in "/\\"
                 for file in record["files"]
@@ -169,12 +173,12 @@ class ParquetTable:
                 raise ValueError
             return {**record, "name": path}
         except (ValueError, KeyError, TypeError):
-            raise SinkError(f"{self}: {path} is not a record of a commit") from None
+            raise SinkError(f"could not open {self}: {path} is not a record of a commit") from None
 
     def _reserve_number(self) -> None:
-        """Takes the next number without a commit, so that no writer before can have it."""
+        """Reserve the next number by a record without files, so that no earlier writer can commit with it."""
         number = self.next_number
-        # What an earlier version needs to go on behind it.
+        # Fields that earlier versions need to resume after this record.
         last = {} if self.newest is None else {**self.newest, "rows": 0, "corrupt": 0}
         record = {**last, "format": FORMAT, "number": number, "replaces": number, "files": []}
         self._create(number, record)
@@ -182,10 +186,10 @@ class ParquetTable:
             self.newest = self.records[number]
 
     def clean(self) -> None:
-        """Removes what no record names, of numbers that are taken.
+        """Remove files without a record, if their numbers are reserved.
 
         Raises:
-            SinkError: A file that a record names is not there.
+            SinkError: A file of a record is missing.
         """
         named = {file["path"] for record in self.records.values() for file in record["files"]}
         taken = max(self.records, default=0)
@@ -193,8 +197,8 @@ class ParquetTable:
         if missing := sorted(named - found):
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise SinkError(
-                f"{self}: {missing[0]}{more} should be there, as a record in {_RECORDS}/ says: somebody else removed or"
-                " moved it. Put it back, or remove its entry from the record"
+                f"could not open {self}: {missing[0]}{more} of a record in {_RECORDS}/ is missing; restore it or remove"
+                " its entry from the record"
             )
         for path in found:
             if path in self._replaced or (path not in named and _number(path) <= taken):
@@ -206,7 +210,7 @@ class ParquetTable:
         return max(self.records, default=0) + 1
 
     def begin(self) -> Commit:
-        """A commit.
+        """Start a commit.
 
         Raises:
             SinkLockedError: Another writer has taken the folder over.
@@ -215,7 +219,7 @@ class ParquetTable:
         return Commit(self)
 
     def write_record(self, state: State, files: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-        """Makes a commit of files that lie in their places. The files count from here on."""
+        """Write the record of files at their final paths, which makes the commit durable."""
         number, self._writing = self.next_number, None
         assert self.columns is not None
         record = {
@@ -228,14 +232,14 @@ class ParquetTable:
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             **more,
         }
-        # As late as can be: whoever took the folder over has the word.
+        # Checked as late as possible, because another writer may have taken the folder over.
         self.lock.check()
         self._create(number, record)
         self.newest = self.records[number]
         return self.newest
 
     def _create(self, number: int, record: dict[str, Any]) -> None:
-        """Creates a record.
+        """Create a record.
 
         Raises:
             SinkLockedError: Another writer has this number, or a later one.
@@ -261,10 +265,10 @@ class ParquetTable:
         self.records[number] = {**record, "name": self._writing}
 
     def _is_superseded(self, number: int, path: str) -> bool:
-        """Whether a record that was just created counts for nothing.
+        """Return whether a record that was just created is void.
 
-        Its number was free again, after `compact` had joined the files of others; or, where nothing is created
-        exclusively, another record has it. A later record alone was written by who has seen this one.
+        Either its number was free again, because `compact` has replaced other records; or another record has the same
+        number, because creation is not exclusive. A later record that does not replace this one does not void it.
         """
         for other in self._record_paths():
             found = _NUMBERED.fullmatch(other)
@@ -276,7 +280,7 @@ class ParquetTable:
         return False
 
     def may_be_committed(self) -> bool:
-        """As `TableWriter.may_be_committed`. In an object store the put may still be on its way."""
+        """Return whether the record may exist. In an object store its put may still be in flight."""
         try:
             if self._writing is None or not self.folder.renames:
                 return self._writing is not None
@@ -287,16 +291,16 @@ class ParquetTable:
             return True
 
     def compact(self) -> int:
-        """Joins small files of folders that are finished; how many files there are fewer.
+        """Compact small files of finished folders, and return the decrease of the number of files.
 
-        With `partition_by` a folder is finished when the newest commit has written nothing there, without it at once.
+        With `partition_by` a folder is finished if the newest commit has no files in it; without it, always.
         """
         if self.newest is None:
             return 0
         last = max((number for number, record in self.records.items() if record["files"]), default=None)
         newest = [] if last is None or not self.partition_by else self.records[last]["files"]
         current = {parent(file["path"]) for file in newest}
-        # Of equal sequences in two epochs it stays known which is the later message.
+        # Files keep their epochs, so that of equal sequences the later message is known.
         live = [
             {"epoch": record.get("epoch", 0), **file} for record in self.records.values() for file in record["files"]
         ]
@@ -327,11 +331,11 @@ class ParquetTable:
         return len(gone) - len(joined)
 
     def sequences(self, path: str) -> pyarrow.Array:
-        """The sequences of a file's rows."""
+        """Return the sequences of a file's rows."""
         import pyarrow.parquet as pq
 
         with (
-            self.folder.errors("cannot read from"),
+            self.folder.errors("read from"),
             self.folder.filesystem.open_input_file(self.folder.full(path)) as file,
         ):
             return pq.ParquetFile(file).read(columns=["seq"]).column("seq").combine_chunks()
@@ -341,7 +345,7 @@ class ParquetTable:
 
         path = f"{parent(files[0]['path'])}/{file_name(files[0]['first_seq'], self.next_number)}".lstrip("/")
         place = self.place(path)
-        with self.folder.errors("cannot write to"), self.folder.filesystem.open_output_stream(place) as sink:
+        with self.folder.errors("write to"), self.folder.filesystem.open_output_stream(place) as sink:
             writer = None
             for file in files:
                 with self.folder.filesystem.open_input_file(self.folder.full(file["path"])) as source:
@@ -359,11 +363,11 @@ class ParquetTable:
         }
 
     def place(self, path: str) -> str:
-        """Where a file is written that will have this path."""
+        """Return the location at which a file with this path is written first."""
         return self.folder.full(f"{_STAGING}/{path.rpartition('/')[2]}" if self.folder.renames else path)
 
     def publish_file(self, file: dict[str, Any]) -> None:
-        """Gives a file that is written its place."""
+        """Move a written file to its path."""
         if self.folder.renames:
             staged = f"{_STAGING}/{file['path'].rpartition('/')[2]}"
             self.folder.sync(staged)

@@ -1,4 +1,4 @@
-"""The files of one commit of a Parquet folder."""
+"""One commit of a Parquet folder, and its files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from jetarrow.jetstream.sinks.state import SinkResult, State
 if TYPE_CHECKING:
     import pyarrow
 
-# Rows of a row group, and bytes that may wait for it.
+# Limits of a row group: rows, and buffered bytes.
 GROUP_ROWS = 131_072
 _GROUP_BYTES = 64 * 1024 * 1024
 
 
 class TableWriter(Protocol):
-    """The table, as its commits know it."""
+    """The part of the table that its commits use."""
 
     folder: Folder
     partition_by: list[str]
@@ -34,41 +34,41 @@ class TableWriter(Protocol):
         """The number of the next commit."""
 
     def check(self) -> None:
-        """Raises where the table is somebody else's by now."""
+        """Raise an error if another writer has taken the table over."""
 
     def check_number(self) -> None:
-        """Raises where a later writer has the number of the next commit."""
+        """Raise an error if a later writer has reserved the number of the next commit."""
 
     def place(self, path: str) -> str:
-        """Where a file is written that will have this path."""
+        """Return the location at which a file with this path is written first."""
 
     def publish_file(self, file: dict[str, Any]) -> None:
-        """Gives a file that is written its place."""
+        """Move a written file to its path."""
 
     def write_record(self, state: State, files: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-        """Makes the commit count."""
+        """Write the record of the commit, which makes it durable."""
 
     def may_be_committed(self) -> bool:
-        """Whether a commit may count whose record could not be written, as far as was heard."""
+        """Return whether a commit may be durable although writing its record has failed."""
 
 
 def parent(path: str) -> str:
-    """The folder of a path."""
+    """Return the folder of a path."""
     return path.rpartition("/")[0]
 
 
 def file_name(first_seq: int, number: int) -> str:
-    """A new file's name.
+    """Return the name of a new file.
 
     Args:
-        first_seq: The first sequence in it.
+        first_seq: Its first sequence.
         number: The number of its commit.
     """
     return f"{first_seq:020d}-{number:08x}{secrets.token_hex(4)}.parquet"
 
 
 class File:
-    """One file of a commit, written row group by row group."""
+    """A file of a commit, written by row groups."""
 
     def __init__(self, table: TableWriter, folder: str, first_seq: int) -> None:
         self._table = table
@@ -80,7 +80,7 @@ class File:
         self._writer: Any = None
 
     def add(self, batch: pyarrow.RecordBatch, seqs: Any) -> None:
-        """Adds rows, with their sequences."""
+        """Add rows with their sequences."""
         import pyarrow.compute as pc
 
         found = pc.min_max(seqs).as_py()
@@ -105,17 +105,17 @@ class File:
         self._waiting, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Write buffered rows and close the file."""
         if self._waiting:
             self._write()
         self._writer.close()
         self._sink.close()
 
     def abort(self) -> None:
-        """Gives it up."""
+        """Close and delete the file."""
         with suppress(Exception):
             if self._sink is not None:
-                # Closing is the only way to let go of it; the next start would remove what is left of it.
+                # Only closing releases the stream. The next start removes a remaining file.
                 with suppress(Exception):
                     self._writer.close()
                 self._sink.close()
@@ -124,17 +124,17 @@ class File:
 
 
 class Commit:
-    """Files that are being written."""
+    """A commit whose files are being written."""
 
     def __init__(self, table: TableWriter) -> None:
         self._table = table
         self._files: dict[str, File] = {}
         self._rows = self._corrupt = 0
-        # From here on the record may be there, whatever is heard of it.
+        # Whether the record may exist, even if writing it has failed.
         self._record_written = False
 
     def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
-        """Adds rows.
+        """Add rows.
 
         Args:
             batch: Rows of the table.
@@ -143,13 +143,13 @@ class Commit:
 
         Raises:
             SinkSchemaError: The table has other columns.
-            SinkError: The file system refuses.
+            SinkError: The file system returned an error.
         """
         table = self._table
         if table.columns is None:
             table.columns = batch.schema
         check_same(table.columns, batch.schema, str(table))
-        with table.folder.errors("cannot write to"):
+        with table.folder.errors("write to"):
             if batch.num_rows:
                 self._rows += batch.num_rows
                 for folder, rows, own in split(batch, seqs, table.partition_by):
@@ -165,9 +165,9 @@ class Commit:
         return self._files[folder]
 
     def finish(self, state: State) -> SinkResult:
-        """Makes it count."""
+        """Write files and record."""
         table = self._table
-        with table.folder.errors("cannot write to"):
+        with table.folder.errors("write to"):
             for file in self._files.values():
                 file.close()
         entries = [file.entry for file in self._files.values()]
@@ -176,7 +176,7 @@ class Commit:
             for entry in entries:
                 table.publish_file(entry)
         except SinkError:
-            # The next writer of the folder removes files of a number that it has taken.
+            # A later writer removes files of the number that it has reserved.
             table.check_number()
             raise
         self._record_written = True
@@ -186,7 +186,7 @@ class Commit:
         return SinkResult(self._rows, len(own), min(first, default=None), max(last, default=None), self._corrupt)
 
     def abort(self) -> None:
-        """Gives it up: nothing of it counts. Where that is not sure, the next start knows what to remove."""
+        """Delete the files, unless the commit may be durable: then the next start removes them if it is not."""
         if self._record_written and self._table.may_be_committed():
             return
         for file in self._files.values():

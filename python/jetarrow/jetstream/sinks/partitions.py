@@ -1,7 +1,7 @@
-"""Rows by the values of columns, each value a folder: `region=eu/`, as Hive, Spark, pyarrow, polars and DuckDB read it.
+"""Partitioning by columns in Hive style: `region=eu/`, as read by Hive, Spark, pyarrow, polars and DuckDB.
 
-The files do not hold these columns, so a row under a wrong folder could not be told from a right one: what was split is
-compared with its folders once more.
+Files do not contain the partition columns, so a row in a wrong folder could not be detected later. Therefore the
+split is verified against the names of the folders.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from jetarrow.jetstream.errors import SinkError, SinkSchemaError
 if TYPE_CHECKING:
     import pyarrow
 
-# Null and empty text; the name is Hive's, and both are read as null (so does Delta's protocol write them).
+# Hive's name for null. Empty text has it too and is read as null, as in the Delta protocol.
 NULL = "__HIVE_DEFAULT_PARTITION__"
-# Bytes that a name may have in the file systems of Linux, macOS and Windows (NAME_MAX).
+# Maximum length of a name in bytes in the file systems of Linux, macOS and Windows (NAME_MAX).
 LONGEST = 255
-# Characters that stand in a value as they are. Those outside ASCII do, too: Spark reads the bytes of %C3%A9 as two
-# characters (`ExternalCatalogUtils.unescapePathName`).
+# Escapes of ASCII characters. Others are not escaped, because Spark decodes %C3%A9 to two characters
+# (`ExternalCatalogUtils.unescapePathName`).
 _SPECIAL = {chr(code): f"%{code:02X}" for code in [*range(0x20), 0x7F]} | {
     char: quote(char, safe="") for char in map(chr, range(0x20, 0x7F)) if quote(char, safe="") != char
 }
@@ -30,14 +30,14 @@ _ESCAPED = str.maketrans(_SPECIAL)
 
 
 def check(schema: pyarrow.Schema, columns: Iterable[str]) -> None:
-    """Checks that values of columns can be names of folders.
+    """Check that values of columns can be names of folders.
 
     Args:
-        schema: The rows.
-        columns: Names of columns that are there.
+        schema: Schema of the rows.
+        columns: Names of existing columns.
 
     Raises:
-        SinkSchemaError: They cannot; column and type are named.
+        SinkSchemaError: A name or type cannot be used.
     """
     types = needs_pyarrow("a sink").types
     scalars = (
@@ -54,17 +54,17 @@ def check(schema: pyarrow.Schema, columns: Iterable[str]) -> None:
         kind = schema.field(name).type
         if not any(fits(kind) for fits in scalars):
             raise SinkSchemaError(
-                f"partition_by cannot take column {name!r} of type {kind}: a value is the name of a folder; it takes"
-                " booleans, numbers, text, dates and timestamps"
+                f"could not partition by column {name!r} of type {kind}: a value is the name of a folder; use booleans,"
+                " numbers, text, dates or timestamps"
             )
         if name[:1] in ("", "_", ".") or any(char in "/\\=%" or not char.isprintable() for char in name):
             raise SinkSchemaError(
-                f"partition_by cannot take column {name!r}: readers would skip or misread a folder of that name"
+                f"could not partition by column {name!r}: readers would skip or misread such a folder; rename it"
             )
 
 
 def texts(values: pyarrow.Array) -> list[str]:
-    """Each value as it stands in a folder's name.
+    """Return the text of each value in the name of a folder.
 
     Args:
         values: A column.
@@ -72,7 +72,7 @@ def texts(values: pyarrow.Array) -> list[str]:
     pa = needs_pyarrow("a sink")
     kind = values.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        # Python's own values end with the year 9999.
+        # Formatted by Arrow, because Python's values end with the year 9999.
         return [NULL if text is None else _escaped(_time(text)) for text in values.cast(pa.string()).to_pylist()]
     form: Callable[[Any], str] = str
     if pa.types.is_boolean(kind):
@@ -89,7 +89,7 @@ def _bool(value: bool) -> str:
 
 
 def _float(value: float) -> str:
-    """As Java and Arrow read it; 0.0 and -0.0 are two values."""
+    """Format a float for Java and Arrow; 0.0 and -0.0 are different values."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -99,7 +99,7 @@ def _float(value: float) -> str:
 
 
 def _time(text: str) -> str:
-    """Arrow's text as Python writes it: `2026-11-24 10:00:00+00:00`, with a fraction only where there is one."""
+    """Convert Arrow's text to Python's format: `2026-11-24 10:00:00+00:00`, without a zero fraction."""
     whole, dot, fraction = text.removesuffix("Z").partition(".")
     fraction = fraction.removesuffix("000") if len(fraction) == 9 else fraction
     kept = f"{dot}{fraction}" if fraction.strip("0") else ""
@@ -111,12 +111,12 @@ def _escaped(text: str) -> str:
 
 
 def too_long(batch: pyarrow.RecordBatch, columns: Iterable[str], *, escaped: bool = False) -> dict[int, str]:
-    """Rows whose folder's name would have more than 255 bytes, and why.
+    """Return the rows whose folder's name would be longer than 255 bytes, with the reason.
 
     Args:
         batch: The rows.
         columns: Names of columns.
-        escaped: Whether all but letters and digits of ASCII is escaped in the name, as deltalake does.
+        escaped: Whether all characters except ASCII letters and digits are escaped in the name, as by deltalake.
     """
     pa = needs_pyarrow("a sink")
     found: dict[int, str] = {}
@@ -132,7 +132,7 @@ def too_long(batch: pyarrow.RecordBatch, columns: Iterable[str], *, escaped: boo
         for row, code in enumerate(encoded.indices.to_pylist()):
             if lengths[code] > LONGEST:
                 found[row] = (
-                    f"the folder for {name} would have a name of {lengths[code]} bytes; at most {LONGEST} are possible"
+                    f"the name of the folder for {name} would be {lengths[code]} bytes long; the maximum is {LONGEST}"
                 )
     return found
 
@@ -144,7 +144,7 @@ def _escaped_length(name: str) -> int:
 def split(
     batch: pyarrow.RecordBatch, seqs: pyarrow.Array, columns: list[str]
 ) -> list[tuple[str, pyarrow.RecordBatch, pyarrow.Array]]:
-    """The rows of each folder, in their order, without the columns; and their sequences.
+    """Split rows by folder; return folder, rows without the partition columns, and sequences, in order.
 
     Args:
         batch: Rows of the table, at least one.
@@ -152,7 +152,7 @@ def split(
         columns: Names of columns whose values are folders.
 
     Raises:
-        SinkError: A row would not be in the folder of its values. That is a defect here.
+        SinkError: A row would be in a folder of other values, because of a defect.
     """
     if not columns:
         return [("", batch, seqs)]
@@ -162,7 +162,7 @@ def split(
     rest = batch.drop_columns(columns)
     starts, values = [0], [codes[0].as_py()]
     if len(folders) > 1:
-        # A stable sort: in a folder the rows keep their order.
+        # A stable sort keeps the order of the rows of a folder.
         order = pc.sort_indices(codes)
         batch, rest, seqs = batch.take(order), rest.take(order), seqs.take(order)
         runs = pc.run_end_encode(codes.take(order))
@@ -177,7 +177,7 @@ def split(
 
 
 def _folders(batch: pyarrow.RecordBatch, columns: list[str]) -> tuple[pyarrow.Array, list[str]]:
-    """A number for each row's folder, and the folders by number."""
+    """Return the number of each row's folder, and the folders by number."""
     import pyarrow.compute as pc
 
     pa = needs_pyarrow("a sink")
@@ -186,19 +186,19 @@ def _folders(batch: pyarrow.RecordBatch, columns: list[str]) -> tuple[pyarrow.Ar
         encoded = batch.column(name).dictionary_encode(null_encoding="encode")
         names = [f"{name}={text}" for text in texts(encoded.dictionary)]
         both = pc.add(pc.multiply(codes, len(names)), encoded.indices.cast(pa.int64()))
-        # Numbered anew, so that they stay below the number of rows times that of values.
+        # Renumbered, so that numbers are less than the number of rows times that of values.
         encoded = both.dictionary_encode()
         pairs = [divmod(value, len(names)) for value in encoded.dictionary.to_pylist()]
         codes = encoded.indices.cast(pa.int64())
         folders = [f"{folders[before]}/{names[now]}".lstrip("/") for before, now in pairs]
-    # Null and empty text have one folder, as all NaN have.
+    # Null and empty text share a folder, and all NaN do.
     first: dict[str, int] = {}
     same = [first.setdefault(folder, number) for number, folder in enumerate(folders)]
     return (codes if len(first) == len(folders) else pa.array(same, pa.int64()).take(codes)), folders
 
 
 def _verify(keys: pyarrow.RecordBatch, folders: list[str], starts: list[int], ends: list[int]) -> None:
-    """Compares the first and the last row of each folder with its name."""
+    """Compare the first and the last row of each folder with its name."""
     pa = needs_pyarrow("a sink")
     rows = pa.array([row for start, end in zip(starts, ends, strict=True) for row in (start, end - 1)], pa.int64())
     parts = [[f"{name}={text}" for text in texts(keys.column(name).take(rows))] for name in keys.schema.names]
@@ -206,6 +206,6 @@ def _verify(keys: pyarrow.RecordBatch, folders: list[str], starts: list[int], en
     for folder, found in zip(wanted, zip(*parts, strict=True), strict=True):
         if folder != "/".join(found):
             raise SinkError(
-                f"a row of {'/'.join(found)} would be written to {folder}: this is a defect of jetarrow; nothing of"
-                " this commit is written"
+                f"could not commit: a row of {'/'.join(found)} would be written to {folder}; nothing was written,"
+                " report this defect of jetarrow"
             )

@@ -1,4 +1,4 @@
-"""From the rows of a read to those of a table."""
+"""Conversion of the rows of a read to rows of a table."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from jetarrow.jetstream.sinks.partitions import check, too_long
 if TYPE_CHECKING:
     import pyarrow
 
-# Columns of a decoded batch that are no part of the table.
+# Columns of a decoded batch that are not columns of the table.
 _CORRUPT = ("_corrupt_record", "_error")
-# Columns of a partition that are made of the timestamp.
+# Partition columns that are derived from the timestamp: their formats.
 _TIMES = {"date": "%Y-%m-%d", "hour": "%H"}
 
 
 def to_text(schema: pyarrow.Schema) -> str:
-    """A schema as text."""
+    """Serialize a schema to text."""
     return base64.b64encode(schema.serialize()).decode()
 
 
 def from_text(text: str) -> pyarrow.Schema:
-    """The schema of a text."""
+    """Return the schema of `to_text`."""
     pa = needs_pyarrow("a sink")
     schema: pyarrow.Schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
     return schema
 
 
-def check_same(there: pyarrow.Schema, now: pyarrow.Schema, where: str) -> None:
-    """Raises `SinkSchemaError`, which names the fields, where two schemas differ.
+def check_same(there: pyarrow.Schema, now: pyarrow.Schema, target: str) -> None:
+    """Raise `SinkSchemaError`, which names the fields, if two schemas differ.
 
     Args:
-        there: What was written before.
-        now: What is to be written.
-        where: The table, for the message.
+        there: Schema of the table.
+        now: Schema of the rows to write.
+        target: The table, for the message.
     """
     if there.equals(now):
         return
@@ -50,21 +50,23 @@ def check_same(there: pyarrow.Schema, now: pyarrow.Schema, where: str) -> None:
         for name in ours
         if name in theirs and ours[name] != theirs[name]
     ]
-    what = "; ".join(wrong) or "their order is another"
-    raise SinkSchemaError(f"{where} was written with other columns: {what}. Give the old schema=, or another folder")
+    reason = ", ".join(wrong) or "their order differs"
+    raise SinkSchemaError(
+        f"could not write to {target}: it has other columns ({reason}); give the old schema=, or another folder"
+    )
 
 
 class Shape:
-    """What a table's rows are, made of the batches of a read.
+    """Converter of the batches of a read to rows of a table.
 
     Args:
-        schema: The fields of `value`; None is payloads as they are.
+        schema: The fields of `value`; None keeps payloads undecoded.
         flatten: Whether these fields are columns.
-        partition_by: Columns whose values are folders.
+        partition_by: Partition columns.
         escaped: As for `too_long`.
 
     Raises:
-        SinkSchemaError: A column is there twice, or cannot be a folder's name.
+        SinkSchemaError: A column occurs twice, or cannot be a partition column.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Shape:
         self._check(schema)
 
     def split(self, batch: pyarrow.RecordBatch) -> tuple[pyarrow.RecordBatch, pyarrow.RecordBatch | None]:
-        """The rows of the table, and those that cannot be there, if there are any."""
+        """Return the rows of the table, and the rows that cannot be in it, or None."""
         import pyarrow.compute as pc
 
         corrupt = []
@@ -120,13 +122,13 @@ class Shape:
         return flat
 
     def _corrupt_rows(self, batch: pyarrow.RecordBatch, errors: pyarrow.Array) -> pyarrow.RecordBatch:
-        """Rows that were decoded, in the form of those that could not be; of others all columns, and why."""
+        """Return rows with their errors in the format of undecodable rows; undecoded rows keep all columns."""
         pa = needs_pyarrow("a sink")
         if not self._decoded:
             return batch.append_column(pa.field("_error", pa.string()), errors)
         kind = batch.schema.field(_CORRUPT[0]).type
-        said = [json.dumps(value, default=_plain, ensure_ascii=False) for value in batch.column("value").to_pylist()]
-        record = pa.array([text.encode() if pa.types.is_binary(kind) else text for text in said], kind)
+        texts = [json.dumps(value, default=_plain, ensure_ascii=False) for value in batch.column("value").to_pylist()]
+        record = pa.array([text.encode() if pa.types.is_binary(kind) else text for text in texts], kind)
         for name, column in zip(_CORRUPT, (record, errors), strict=True):
             index = batch.schema.get_field_index(name)
             batch = batch.set_column(index, batch.schema.field(index), column.cast(batch.schema.field(index).type))
@@ -142,16 +144,17 @@ class Shape:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SinkSchemaError(
-                f"the schema has columns that the rows have too: {', '.join(twice)}; flatten=False keeps them in value"
+                f"could not flatten the schema: the rows have columns of the same names: {', '.join(twice)}; give"
+                " flatten=False, which keeps them in value"
             )
         if missing := [name for name in self._partition_by if name not in names]:
             there = ", ".join([*names, *(name for name in _TIMES if name not in names)])
-            raise SinkSchemaError(f"partition_by has no such column: {', '.join(missing)}; there are {there}")
+            raise SinkSchemaError(f"could not partition by {', '.join(missing)}: there is no such column; use {there}")
         check(pa.schema(fields), self._partition_by)
 
 
 def _read_fields(pa: Any) -> list[pyarrow.Field]:
-    """The columns of a read beside the payload."""
+    """Return the columns of a read except the payload."""
     headers = pa.map_(pa.string(), pa.list_(pa.string()))
     return [
         pa.field("stream", pa.string()),
@@ -167,7 +170,7 @@ def _plain(value: object) -> str:
 
 
 def _concatenate(batches: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch | None:
-    """Batches as one, in the order of their sequences."""
+    """Concatenate batches in the order of their sequences."""
     if len(batches) < 2:
         return batches[0] if batches else None
     pa = needs_pyarrow("a sink")

@@ -1,4 +1,4 @@
-"""What archives a stream: rows in, commits out."""
+"""Sink that archives a stream by commits of rows."""
 
 from __future__ import annotations
 
@@ -20,45 +20,46 @@ from jetarrow.jetstream.sinks.state import SinkResult, State
 
 
 class Commit(Protocol):
-    """Rows on their way into a table."""
+    """Commit of rows to a table."""
 
     def add(self, batch: Any, corrupt: Any, seqs: Any) -> None:
-        """Adds rows."""
+        """Add rows."""
 
     def finish(self, state: State) -> SinkResult:
-        """Makes them count, and the position with them."""
+        """Commit the rows together with the position."""
 
     def abort(self) -> None:
-        """Gives them up."""
+        """Discard the rows."""
 
 
 class Target(Protocol):
-    """A table with a position. All of it blocks, and is used in one thread."""
+    """Table with a position. Its methods block, and are called by one thread."""
 
     def open(self) -> State | None:
-        """The position."""
+        """Open the table and return its position."""
 
     def begin(self) -> Commit:
-        """A commit."""
+        """Start a commit."""
 
     def compact(self) -> int:
-        """Joins small files."""
+        """Compact small files and return the decrease of their number."""
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Close the table and release its lock."""
 
     def abandon(self) -> None:
-        """Lets go of it without another word."""
+        """Stop using the table without any request."""
 
 
-# What rows there are from a position on, and how they are shaped.
+# Opens the source of rows after a position, and their converter.
 Begin = Callable[[State | None], Awaitable[tuple["RangeSource | DurableSource", Shape]]]
 
 
 class Sink:
-    """Writes a stream into a table exactly once. Made by `js.to_parquet` and `js.to_delta`; opened at the first use.
+    """Writes a stream to a table exactly once. Created by `js.to_parquet` and `js.to_delta`; opened at the first use.
 
-    `run()` goes to the end, or on for ever with `follow=True`; `step()` makes one commit. `async with` closes it.
+    `run()` ends with the stream's present messages, or never with `follow=True`. `step()` makes one commit. The end of
+    an `async with` block closes the sink.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Sink:
         self._closing = False
         self._closed = False
         self._busy = session.lock()
-        # What was thrown away without `close` must not keep its folder for ever.
+        # A sink that is garbage collected without `close` must not hold its lock forever.
         self._forget = finalize(self, target.abandon)
 
     def __repr__(self) -> str:
@@ -99,20 +100,20 @@ class Sink:
         raise TypeError("a Sink belongs to its connection and cannot be pickled or copied")
 
     async def run(self) -> SinkResult:
-        """Writes all there is, commit after commit, and closes the sink; with `follow=True` it goes on until `close`.
+        """Writes all messages in commits, and closes the sink; with `follow=True` it continues until `close`.
 
         Returns:
-            What was written in all.
+            The totals of all commits.
 
         Raises:
-            SinkLockedError: Another writer has the folder.
+            SinkLockedError: Another writer has locked the folder.
             SinkSchemaError: The table has other columns.
-            SinkError: The file system refuses: no room, no permission.
-            DataLossError: The stream no longer has what comes after the position.
+            SinkError: The file system returned an error, such as no space or no permission.
+            DataLossError: The stream has lost messages after the position.
             StreamRecreatedError: The stream was deleted and created again.
-            StreamRolledBackError: The stream went back behind the position, and `on_rollback` is "fail".
-            NotFoundError: There is no such stream.
-            Error: The sink was closed before.
+            StreamRolledBackError: The stream was rolled back behind the position, and `on_rollback` is "fail".
+            NotFoundError: The stream does not exist.
+            Error: The sink is closed.
         """
         done = SinkResult()
         try:
@@ -124,21 +125,21 @@ class Sink:
             await self.close()
 
     async def step(self) -> SinkResult:
-        """Makes one commit: at most `rows` rows, of at most `seconds` seconds. None is made where nothing came.
+        """Makes one commit of at most `rows` rows, after at most `seconds` seconds; none if no message arrives.
 
         Returns:
-            What was written; no rows where nothing came.
+            The result of the commit; no rows if no message arrived.
 
         Raises:
-            SinkError: As `run`, like the other errors. What was committed before stays; the next step opens the folder
-                again, and goes on from there.
+            SinkError: As `run`, like the other errors. Committed rows are kept; the next step opens the folder again
+                and resumes at the last commit.
         """
         return await self._step()
 
     async def _step(self) -> SinkResult:
         async with self._busy:
             if self._closed:
-                raise Error(f"this sink of stream {self._stream!r} is closed: make another one")
+                raise Error(f"could not use this sink of stream {self._stream!r}: it is closed; create another one")
             with WorkerThread(self._session) as worker:
                 return await self._commit(worker)
 
@@ -148,7 +149,7 @@ class Sink:
                 state = await worker.done(worker.start(self._target.open))
                 self._source, self._shape = await self._begin(state)
             except BaseException:
-                # Also where nobody waited for it any more, and it was opened all the same.
+                # The target may be open even if the caller was cancelled.
                 await self._reset(worker)
                 raise
         return self._source, self._shape
@@ -164,7 +165,7 @@ class Sink:
 
         count = 0
         try:
-            # A batch is written while the next one comes.
+            # A batch is written while the next one is received.
             writing = None
             async for batch in source.rows(self._rows, self._seconds, lambda: self._closing):
                 if writing is not None:
@@ -174,7 +175,7 @@ class Sink:
             if writing is not None:
                 count += await worker.done(writing)
             state = await source.state()
-            # A new epoch counts also without rows.
+            # A new epoch is committed even without rows.
             made = count or source.is_rolled_back
             result = await worker.done(worker.start(commit.finish, state)) if made else SinkResult()
         except BaseException as error:
@@ -182,7 +183,7 @@ class Sink:
             await self._reset(worker)
             await worker.done(given_up)
             if isinstance(error, StreamRolledBackError) and self._on_rollback != "fail":
-                # Opened again, it learns where to go on.
+                # The next step opens the target again and resumes after the rollback.
                 return SinkResult()
             raise
         source.is_rolled_back = False
@@ -190,10 +191,10 @@ class Sink:
             if made:
                 await source.committed(state)
             elif isinstance(source, DurableSource):
-                # What was delivered again, and is written already.
+                # Messages that were redelivered and are already written.
                 await source.again()
         except StreamRolledBackError:
-            # It is written; what was delivered before the stream went back is not acknowledged.
+            # The commit is durable; messages delivered before the rollback are not acknowledged.
             await self._reset(worker)
             if self._on_rollback == "fail":
                 raise
@@ -201,9 +202,9 @@ class Sink:
         return result
 
     async def _reset(self, worker: WorkerThread) -> None:
-        """Forgets where it was; whoever opens the target again learns it there.
+        """Close source and target, so that the next step reads the position from the target again.
 
-        A commit of which only the last word was not heard has been made.
+        A commit whose response was lost is in that position.
         """
         source, self._source, self._shape = self._source, None, None
         closed = worker.start(self._target.close)
@@ -217,20 +218,20 @@ class Sink:
             self._report(*source.progress)
 
     async def compact(self) -> int:
-        """Joins the small files of finished folders into larger ones, of at most `rows` rows.
+        """Compacts the small files of finished folders to larger ones of at most `rows` rows.
 
-        With `partition_by` a folder is finished when the newest commit has written nothing there; without it all files
-        count. Whoever reads the folder at this moment may see rows twice; a Delta table does it in a transaction.
+        With `partition_by` a folder is finished if the newest commit has no files in it; without it all files are
+        compacted. Concurrent readers of a Parquet folder may see rows twice; a Delta table uses a transaction.
 
         Returns:
-            How many files there are fewer.
+            The decrease of the number of files.
 
         Raises:
             SinkError: As `run`.
         """
         async with self._busy:
             if self._closed:
-                raise Error(f"this sink of stream {self._stream!r} is closed: make another one")
+                raise Error(f"could not use this sink of stream {self._stream!r}: it is closed; create another one")
             with WorkerThread(self._session) as worker:
                 await self._opened(worker)
                 try:
@@ -240,7 +241,7 @@ class Sink:
                     raise
 
     async def close(self) -> None:
-        """Ends the sink: the commit under way is finished, and the folder is free for others. Again does nothing."""
+        """Closes the sink: completes the current commit and releases the folder. Further calls have no effect."""
         self._closing = True
         if (source := self._source) is not None:
             await source.interrupt()

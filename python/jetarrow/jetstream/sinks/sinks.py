@@ -1,4 +1,4 @@
-"""The verbs `to_parquet` and `to_delta` of a context."""
+"""The verbs `to_parquet` and `to_delta` of a context, and the sources of their rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, needs_pyarrow
 from jetarrow.jetstream.errors import NotFoundError, SinkError, StreamRecreatedError
 from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.literals import OnDataLoss, OnRollback, TimestampUnit, check_literal
+from jetarrow.jetstream.literals import OnDataLoss, OnRollback, SinkCompression, TimestampUnit, check_literal
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.progress import Progress
@@ -35,13 +35,12 @@ from jetarrow.jetstream.sinks.state import State
 if TYPE_CHECKING:
     import pyarrow
 
-_COMPRESSIONS = ("zstd", "snappy", "gzip", "brotli", "lz4", "none")
-# Seconds that a consumer of a sink's own waits for the acknowledgement.
+# Ack wait in seconds of a consumer that a sink creates.
 _ACK_WAIT = 60.0
 
 
 class Sinks(ReadVerbs):
-    """Archiving a stream exactly once."""
+    """The verbs that archive a stream exactly once."""
 
     def to_parquet(
         self,
@@ -56,7 +55,7 @@ class Sinks(ReadVerbs):
         rows: int = 1_000_000,
         seconds: float = 60.0,
         partition_by: str | Sequence[str] | None = None,
-        compression: str = "zstd",
+        compression: SinkCompression = "zstd",
         follow: bool = False,
         durable: str | None = None,
         timestamp_unit: TimestampUnit = "ns",
@@ -65,50 +64,51 @@ class Sinks(ReadVerbs):
         filesystem: Any = None,
         progress: Progress | bool | None = None,
     ) -> Sink:
-        """Archives a stream into a folder of Parquet files, each message once, over any failure (needs pyarrow).
+        """Archives a stream in a folder of Parquet files, each message exactly once despite failures (needs pyarrow).
 
-        The position is kept with the data: a commit is a set of files and a record in `_jetarrow/`, written last. A
-        start goes on from the newest record, and removes what no record names. One writer at a time has the folder.
+        The position is stored with the data: a commit is a set of files and a record in `_jetarrow/`, written last. A
+        start resumes at the newest record, and removes files without a record. A lock admits one writer at a time.
 
         Args:
-            stream: The stream.
+            stream: Name of the stream.
             path: A folder, or a URI that pyarrow opens (`s3://bucket/folder`, `gs://…`).
-            schema: As `js.read`: decodes JSON payloads. What cannot be decoded goes to `_corrupt/`, with its payload.
-                "infer" learns it once, at the first start.
-            flatten: The fields of `value` are columns of their own; False keeps the struct.
-            subjects: Filters, one or several that do not overlap; None is all.
-            start_seq: First sequence, at the first start; None is the first there is.
-            start_time: Instead of `start_seq`: the first message at or after this time, as `js.read`.
-            rows: Most rows of a commit.
-            seconds: A commit waits no longer for more rows.
-            partition_by: Columns whose values are folders (`region=eu/`). `date` and `hour` are made of the timestamp
-                (UTC) where no column is called so.
+            schema: Schema for JSON payloads, as in `js.read`. Undecodable rows are written to `_corrupt/` with their
+                payload. "infer" infers the schema once, at the first start.
+            flatten: Whether the fields of `value` are columns of the table; False keeps the struct.
+            subjects: Subject filters that do not overlap. Default: all.
+            start_seq: First sequence at the first start. Default: the stream's first one.
+            start_time: Instead of `start_seq`: the first message at or after this time, as in `js.read`.
+            rows: Maximum number of rows per commit.
+            seconds: Maximum wait of a commit for more rows.
+            partition_by: Columns whose values are folders (`region=eu/`). `date` and `hour` are derived from the
+                timestamp (UTC) unless columns have these names.
             compression: "zstd", "snappy", "gzip", "brotli", "lz4" or "none".
-            follow: `run` goes on for ever with what comes; otherwise it ends with what was there at the start.
-            durable: A durable consumer that is read and acknowledged after each commit, instead of a read; made where
-                it is not there. Work-queue and interest streams need one.
-            timestamp_unit: "ns", or "us" for readers that know no nanoseconds.
-            on_data_loss: "error" raises `DataLossError` where the stream lost what comes after the position; "warn"
-                goes on with what is left.
-            on_rollback: What happens where the server went back behind the position, which is checked at each start and
-                after each break: "fail" raises `StreamRolledBackError`; "continue" goes on behind the last message that
-                is still there; "earliest" archives the stream once more. Both write a new epoch into the record, so
-                that rows of the two histories can be told apart.
-            filesystem: A `pyarrow.fs.FileSystem` for which `path` is meant; None is the one of `path`.
-            progress: Called with (sequences done, sequences in all or None); True shows a bar on a terminal.
+            follow: Whether `run` follows the stream; otherwise it ends with the last message at the start.
+            durable: A durable consumer to read from instead of a range read, acknowledged after each commit; created if
+                it does not exist. Required for work-queue and interest streams.
+            timestamp_unit: "ns", or "us" for readers without nanoseconds.
+            on_data_loss: "error" raises `DataLossError` if the stream has lost messages after the position; "warn"
+                continues with the remaining ones.
+            on_rollback: Reaction if the server was rolled back behind the position, checked at starts and after each
+                reconnect: "fail" raises `StreamRolledBackError`; "continue" resumes after the last message that the
+                stream still has; "earliest" archives the stream again. Both write a new epoch into the record, which
+                distinguishes the rows of the two histories.
+            filesystem: File system of `path`, a `pyarrow.fs.FileSystem`. Default: that of the URI.
+            progress: Called with (sequences read, total sequences or None); True shows a progress bar on a terminal.
 
         Returns:
-            A sink: `await sink.run()`, or `await sink.step()` for one commit. Nothing is opened yet.
+            A sink: `await sink.run()`, or `await sink.step()` for one commit. It is opened at the first use.
 
         Raises:
-            ValueError: An argument that cannot be used.
+            ValueError: An argument is not valid.
             UnsupportedError: pyarrow is not installed.
         """
+        check_literal("compression", compression, SinkCompression)
         target = ParquetTable(
             path,
             filesystem=filesystem,
             partition_by=_names(partition_by),
-            compression=_compression(compression),
+            compression=compression,
             rows=rows,
         )
         options = _Options(
@@ -140,7 +140,7 @@ class Sinks(ReadVerbs):
         rows: int = 1_000_000,
         seconds: float = 60.0,
         partition_by: str | Sequence[str] | None = None,
-        compression: str = "zstd",
+        compression: SinkCompression = "zstd",
         follow: bool = False,
         durable: str | None = None,
         on_data_loss: OnDataLoss = "error",
@@ -149,15 +149,15 @@ class Sinks(ReadVerbs):
         app_id: str | None = None,
         progress: Progress | bool | None = None,
     ) -> Sink:
-        """Archives a stream into a Delta table, each message once, over any failure (needs deltalake and pyarrow).
+        """Archives a stream in a Delta table, each message exactly once despite failures (needs deltalake and pyarrow).
 
         A commit is one transaction of the table, with `app_id` and the last sequence as its version. Several streams
-        may be archived into one table. Timestamps are in microseconds, as Delta has them. A commit's rows are in memory
-        until it is made.
+        may be archived in one table. Timestamps are in microseconds, as required by Delta. The rows of a commit are
+        buffered in memory.
 
         Args:
             stream: The stream.
-            table_uri: A folder, or a URI that deltalake opens; the table is made where it is not there.
+            table_uri: A folder, or a URI that deltalake opens; the table is created if it does not exist.
             schema: As `to_parquet`.
             flatten: As `to_parquet`.
             subjects: As `to_parquet`.
@@ -165,24 +165,24 @@ class Sinks(ReadVerbs):
             start_time: As `to_parquet`.
             rows: As `to_parquet`.
             seconds: As `to_parquet`.
-            partition_by: As `to_parquet`; `date` and `hour` are columns then.
+            partition_by: As `to_parquet`; `date` and `hour` are columns of the table.
             compression: As `to_parquet`.
             follow: As `to_parquet`.
             durable: As `to_parquet`.
             on_data_loss: As `to_parquet`.
             on_rollback: As `to_parquet`.
-            storage_options: deltalake's, such as keys and regions.
-            app_id: Name of this sink in the table's log; default made of the stream's name.
+            storage_options: Storage options of deltalake, such as keys and regions.
+            app_id: Name of this sink in the table's log. Default: `jetarrow:` and the stream's name.
             progress: As `to_parquet`.
 
         Returns:
             A sink, as `to_parquet`.
 
         Raises:
-            ValueError: An argument that cannot be used.
+            ValueError: An argument is not valid.
             UnsupportedError: deltalake or pyarrow is not installed.
         """
-        compression = _compression(compression)
+        check_literal("compression", compression, SinkCompression)
         target = DeltaTarget(
             os.fspath(table_uri),
             storage_options=storage_options,
@@ -214,7 +214,7 @@ class Sinks(ReadVerbs):
         check_literal("on_data_loss", options.on_data_loss, OnDataLoss)
         check_literal("on_rollback", options.on_rollback, OnRollback)
         if options.start_seq is not None and options.start_time is not None:
-            raise ValueError("give start_seq or start_time, not both")
+            raise ValueError("start_seq and start_time exclude each other: give one of them")
         begin = partial(_begin, self, stream, options, str(target))
         return Sink(
             self._api.session,
@@ -242,7 +242,7 @@ class _Options:
     on_data_loss: OnDataLoss
     on_rollback: OnRollback
     rows: int
-    # Whether names of folders are escaped, as in a Delta table.
+    # Whether names of folders are escaped, as in Delta tables.
     escaped: bool = False
 
 
@@ -250,24 +250,20 @@ def _names(given: str | Sequence[str] | None) -> list[str]:
     return [given] if isinstance(given, str) else list(given or ())
 
 
-def _compression(given: str) -> str:
-    if given not in _COMPRESSIONS:
-        raise ValueError(f"compression must be one of {', '.join(_COMPRESSIONS)}, not {given!r}")
-    return given
-
-
 async def _begin(
-    js: Sinks, stream: str, options: _Options, where: str, state: State | None
+    js: Sinks, stream: str, options: _Options, target: str, state: State | None
 ) -> tuple[RangeSource | DurableSource, Shape]:
-    """Where the rows come from, from a position on, and their shape."""
+    """Return the source of rows after a position, and their converter."""
     info = await Management(js._api).stream_info(stream)
     created = info.created_raw or ""
     if state is not None and state.stream != stream:
-        raise SinkError(f"{where} is the archive of stream {state.stream!r}, not of {stream!r}")
+        raise SinkError(
+            f"could not archive stream {stream!r} in {target}: it is the archive of stream {state.stream!r}"
+        )
     if state is not None and state.created != created:
         raise StreamRecreatedError(
-            f"stream {stream!r} was deleted and created again since {where} was written, so its sequences mean other"
-            " messages now: archive it into another place"
+            f"could not resume {target}: stream {stream!r} was deleted and created again since, so its sequences are"
+            " other messages; archive it in another place"
         )
     back = None if state is None else await _rolled_back(js._api, info, state, options.on_rollback)
     schema = await _schema(js, stream, options, state)
@@ -283,8 +279,8 @@ async def _begin(
         return durable, shape
     if info.config.retention != models.RetentionPolicy.LIMITS:
         raise SinkError(
-            f"stream {stream!r} has the retention {info.config.retention}: its messages go when they are acknowledged."
-            ' Give durable="archive", a consumer that is acknowledged after each commit'
+            f"could not read stream {stream!r} by ranges: its retention {info.config.retention} removes acknowledged"
+            ' messages; give durable="archive", a consumer that is acknowledged after each commit'
         )
     read = partial(
         _open_range,
@@ -313,7 +309,7 @@ async def _begin(
 async def _rolled_back(
     api: JetStreamApi, info: models.StreamInfo, state: State, on_rollback: OnRollback
 ) -> State | None:
-    """Where to go on if the stream has gone back behind the state; None where it has not."""
+    """Return the state to resume at if the stream was rolled back behind the position; else None."""
     error = await verify(api, state.stream, state.marks)
     if error is None and info.state.last_seq < state.last_seq:
         error = error_without_marks(state.stream, info.state.last_seq, state.last_seq)
@@ -327,7 +323,7 @@ async def _rolled_back(
 
 
 async def _schema(js: Sinks, stream: str, options: _Options, state: State | None) -> pyarrow.Schema | None:
-    """The fields of `value`: those that were given, or inferred when the archive was begun."""
+    """Return the fields of `value`: those of the option, or those inferred at the first start."""
     if options.schema is None:
         return None
     if options.schema != "infer":
@@ -341,7 +337,7 @@ async def _schema(js: Sinks, stream: str, options: _Options, state: State | None
 
 
 async def _consumer(api: JetStreamApi, stream: str, options: _Options) -> PullSubscription:
-    """The durable consumer, which is made where it is not there."""
+    """Return the durable consumer, created if it does not exist."""
     manage, name = Management(api), options.durable or ""
     info = None
     with suppress(NotFoundError):
@@ -361,13 +357,13 @@ async def _consumer(api: JetStreamApi, stream: str, options: _Options) -> PullSu
         info = await manage.add_consumer(stream, config)
     if info.config.deliver_subject or info.config.ack_policy != models.AckPolicy.EXPLICIT:
         raise SinkError(
-            f"consumer {name!r} of stream {stream!r} cannot be used: it must be pulled, with ack_policy explicit"
+            f"could not use consumer {name!r} of stream {stream!r}: it must be a pull consumer with ack_policy explicit"
         )
     return PullSubscription(api, stream=stream, consumer=name, info=info)
 
 
 def _decoded(batch: Any, *, schema: Any, unit: str) -> pyarrow.RecordBatch:
-    """A fetched batch with the columns of a read."""
+    """Return a fetched batch with the columns of a read."""
     pa = needs_pyarrow("a sink")
     rows = pa.record_batch(batch if schema is None else batch.decode(schema))
     if unit == "us":

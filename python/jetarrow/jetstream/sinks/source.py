@@ -1,4 +1,4 @@
-"""Where a sink's rows come from: ranges of a stream, or a durable consumer."""
+"""Sources of a sink's rows: ranges of a stream, or a durable consumer."""
 
 from __future__ import annotations
 
@@ -27,46 +27,46 @@ from jetarrow.jetstream.sinks.state import State
 if TYPE_CHECKING:
     import pyarrow
 
-# Seconds between two looks whether there is something new.
+# Seconds between two checks for new messages.
 POLL = 0.2
-# Bytes that a durable consumer's rows may have until they are committed.
+# Maximum size in bytes of a durable consumer's uncommitted rows.
 HELD_BYTES = 256 * 1024 * 1024
 
 ShouldStop = Callable[[], bool]
 
 
 def last_mark(batch: Any) -> Mark:
-    """Sequence and time of a batch's last row."""
+    """Return sequence and time of a batch's last row."""
     time = batch.column("timestamp")[-1]
     return batch.column("seq")[-1].as_py(), time.value * (1000 if time.type.unit == "us" else 1)
 
 
 class Source(Protocol):
-    """What gives a sink its rows."""
+    """Source of a sink's rows."""
 
-    # Nothing more comes.
+    # Whether all rows were returned.
     finished: bool
-    # The stream has gone back since the last commit, and that is to be recorded.
+    # Whether the stream was rolled back since the last commit, which the next commit records.
     is_rolled_back: bool
 
     def rows(self, most: int, seconds: float, should_stop: ShouldStop) -> AsyncIterator[pyarrow.RecordBatch]:
-        """At most so many rows, in at most so many seconds; fewer once `should_stop` says so."""
+        """Yield at most `most` rows in at most `seconds`; stop early once `should_stop` returns True."""
 
     async def state(self) -> State:
-        """The state once the rows given are committed."""
+        """Return the state after the commit of the yielded rows."""
 
     async def committed(self, state: State) -> None:
-        """They are."""
+        """Handle the commit of the yielded rows."""
 
     async def interrupt(self) -> None:
-        """Ends the wait for more rows; those that came are given."""
+        """Stop waiting for more rows; received rows are still yielded."""
 
     async def close(self) -> None:
-        """No more is asked for; what is not committed is for another one."""
+        """Stop reading and release uncommitted messages."""
 
 
 class RangeSource:
-    """A stream from a position on, by reads that take nothing away."""
+    """A stream after a position, by reads that remove no messages."""
 
     def __init__(
         self,
@@ -97,18 +97,18 @@ class RangeSource:
         self._reader: Reader | None = None
         self._rest: Any = None
         self._marks = list(state.marks)
-        # Whether the stream may have gone back since it was compared with the marks; how often the link had broken.
+        # Whether the marks must be checked again, and the number of connection losses at the last check.
         self._needs_check = True
         self._breaks = api.session.native.breaks
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Sequences done, and in all."""
+        """Number of sequences read, and their total."""
         total = None if self._end is None else max(self._end - self._start, 0)
         return self._position - self._start, total
 
     async def rows(self, most: int, seconds: float, should_stop: ShouldStop) -> AsyncIterator[pyarrow.RecordBatch]:
-        """As `Source.rows`."""
+        """Yield rows, as `Source.rows`."""
         session = self._session
         deadline = session.now() + seconds
         while most > 0 and not should_stop():
@@ -129,7 +129,7 @@ class RangeSource:
                 return
 
     async def _next(self) -> Any:
-        """The next rows; None where there are none now."""
+        """Return the next rows; None if there are none at present."""
         if self._reader is None:
             if not await self._has_more():
                 self.finished = not self._follow
@@ -145,7 +145,7 @@ class RangeSource:
             self._position, self._first, self._reader = reader.position or self._position, {}, None
             self._needs_check = False
             if native.opened and native.opened[0] == self._position - 1:
-                # What the filters leave out is dealt with, too.
+                # Messages that the filters exclude are also before the position.
                 self._marks = thin([*self._marks, native.opened])
             self.finished = not self._follow
             return None
@@ -157,13 +157,13 @@ class RangeSource:
         return batch.to_pyarrow()
 
     async def _has_more(self) -> bool:
-        """Whether the stream has more; that it is still the same, and has what was not read yet."""
+        """Check that the stream is unchanged, and return whether it has unread messages."""
         try:
             info, self._info = self._info or await self._manage.stream_info(self._committed.stream), None
         except (TimeoutError, ServiceUnavailableError):
             if not self._follow:
                 raise
-            # The server is away, or has no leader: the next look may find it.
+            # The server is unavailable, or the stream has no leader: checked again later.
             self._needs_check = True
             return False
         self._check_created(info.created_raw)
@@ -176,10 +176,10 @@ class RangeSource:
         return info.state.last_seq >= self._position if self._end is None else self._position < self._end
 
     async def _check_rollback(self, info: models.StreamInfo) -> None:
-        """Notes a doubt: after a break, and always in a cluster, where the stream's server may restart without one.
+        """Schedule a check of the marks after a reconnect, and always in a cluster, whose servers restart unnoticed.
 
         Raises:
-            StreamRolledBackError: It ends before the position, which leaves no doubt.
+            StreamRolledBackError: The stream ends before the position.
         """
         breaks = self._session.native.breaks
         self._needs_check |= breaks != self._breaks or info.cluster is not None
@@ -193,7 +193,7 @@ class RangeSource:
             raise StreamRecreatedError
 
     async def state(self) -> State:
-        """As `Source.state`."""
+        """Return the state, as `Source.state`."""
         return State(
             self._committed.stream,
             self._committed.created,
@@ -204,17 +204,17 @@ class RangeSource:
         )
 
     async def committed(self, state: State) -> None:
-        """As `Source.committed`."""
+        """Store the committed state, as `Source.committed`."""
         self._committed = state
 
     async def interrupt(self) -> None:
-        """As `Source.interrupt`."""
+        """Stop waiting, as `Source.interrupt`."""
         if self._reader is not None:
             with suppress(Error):
                 await self._reader.close()
 
     async def close(self) -> None:
-        """As `Source.close`."""
+        """Stop reading, as `Source.close`."""
         reader, self._reader = self._reader, None
         if reader is not None:
             with suppress(Error):
@@ -222,7 +222,7 @@ class RangeSource:
 
 
 class DurableSource:
-    """The messages of a durable consumer, acknowledged once they are committed."""
+    """The messages of a durable consumer, acknowledged after their commit."""
 
     def __init__(
         self,
@@ -239,22 +239,22 @@ class DurableSource:
         self._sub, self._committed, self._decode, self._follow = sub, state, decode, follow
         self._collector = BatchCollector(sub, rows=rows, seconds=POLL, bytes=HELD_BYTES, options={})
         self._held: list[HeldBatch] = []
-        # What is held and not committed: sequences, and times in nanoseconds.
+        # Uncommitted messages: sequences, and times in nanoseconds.
         self._times: dict[int, int] = {}
-        # The latest time of a message that is committed, as far as is known.
+        # Latest known time of a committed message.
         self._latest = max((nanos for _, nanos in state.marks), default=None)
-        # How often the link had broken when the stream was last known to be the same.
+        # Number of connection losses at the last successful check of the stream.
         self._breaks = api.session.native.breaks
         self._begun = False
         self.done = 0
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Rows done; how many there will be is not known."""
+        """Number of rows committed; the total is unknown."""
         return self.done, None
 
     async def rows(self, most: int, seconds: float, should_stop: ShouldStop) -> AsyncIterator[pyarrow.RecordBatch]:
-        """As `Source.rows`."""
+        """Yield rows, as `Source.rows`."""
         session = self._session
         if not self._begun:
             self._begun = True
@@ -264,7 +264,7 @@ class DurableSource:
         while most > 0 and room > 0 and not should_stop() and (left := deadline - session.now()) > 0:
             batch = await self._collector.gather(rows=most, seconds=min(left, POLL))
             if session.native.breaks != self._breaks:
-                # It may be of both sides of the break.
+                # The batch may have messages from before and after the reconnect.
                 if batch is not None:
                     await batch.nak()
                 with suppress(TimeoutError, ServiceUnavailableError):
@@ -275,7 +275,7 @@ class DurableSource:
                     self.finished = True
                     return
                 if self._held and self._collector.is_full(sum(map(len, self._held))):
-                    # It gives no more before these are acknowledged.
+                    # The consumer delivers no more before these are acknowledged.
                     return
                 continue
             self._held.append(batch)
@@ -287,16 +287,16 @@ class DurableSource:
                 yield rows.take(fresh) if len(fresh) < len(batch) else rows
 
     async def _is_at_end(self) -> bool:
-        """Whether all was delivered, and nothing is still to be delivered again that a writer before this one had."""
+        """Return whether all messages were delivered, and none is pending for redelivery from an earlier writer."""
         info = await self._sub.consumer_info()
         held = {seq for batch in self._held for seq in batch.seqs.to_pylist()}
         return not info.num_pending and (info.num_ack_pending or 0) <= len(held)
 
     async def _new_rows(self, batch: Any) -> list[int]:
-        """The rows that are not written yet: others are delivered again, as an acknowledgement was lost.
+        """Return the rows that are not written yet; others were redelivered because an ack was lost.
 
         Raises:
-            StreamRolledBackError: A message has the sequence of another one that is held or written.
+            StreamRolledBackError: A message has the sequence of another message that is uncommitted or written.
         """
         columns = needs_pyarrow("a sink").record_batch(batch)
         seqs, times = columns.column("seq").to_pylist(), columns.column("timestamp").cast("int64").to_pylist()
@@ -309,14 +309,14 @@ class DurableSource:
             elif held not in (None, time):
                 await self._verify([(seq, held)])
             elif held is None and self._latest is not None and time > self._latest:
-                # It was stored after all that is written. Of a work queue no marked message can be looked up.
+                # It was stored after all written messages. Marked messages of a work queue cannot be read.
                 await self._verify(self._committed.marks)
                 last = (self._committed.last_seq, self._latest)
                 raise StreamRolledBackError.of_nanoseconds(self._committed.stream, last, (seq, time), None)
         return fresh
 
     def _marks(self) -> list[Mark]:
-        """Marks of the last held message, and of some at growing distances before it."""
+        """Return marks of the last uncommitted message, and of earlier ones at exponential distances."""
         seqs = sorted(self._times)
         distances = [0, *(1 << power for power in range(len(seqs).bit_length()))]
         return [(seqs[~at], self._times[seqs[~at]]) for at in distances if at < len(seqs)]
@@ -326,7 +326,7 @@ class DurableSource:
             raise error
 
     async def state(self) -> State:
-        """As `Source.state`."""
+        """Return the state, as `Source.state`."""
         info = await self._checked()
         held = {seq for batch in self._held for seq in batch.seqs.to_pylist()}
         return self._committed.after(
@@ -338,32 +338,32 @@ class DurableSource:
         )
 
     async def _checked(self) -> models.ConsumerInfo:
-        """What the server says of the consumer, once it is known that the stream has not gone back.
+        """Return the consumer's info after a check that the stream was not rolled back.
 
         Raises:
-            StreamRolledBackError: It has: what is held are messages of another history, and must not be acknowledged.
+            StreamRolledBackError: Uncommitted messages are of another history, and must not be acknowledged.
         """
         breaks = self._session.native.breaks
         info = await self._sub.consumer_info()
         delivered = info.delivered.stream_seq if info.delivered else 0
-        # In a cluster the stream's server may restart without a break of our link.
+        # In a cluster the stream's server may restart without a reconnect of this client.
         if breaks != self._breaks or info.cluster is not None or delivered < max(self._times, default=0):
             await self._verify(thin([*self._committed.marks, *self._marks()]))
             self._breaks = breaks
         return info
 
     async def committed(self, state: State) -> None:
-        """As `Source.committed`: acknowledges them. One that is lost is delivered again, and known by its sequence."""
+        """Acknowledge the committed messages. After a lost ack a message is redelivered and skipped by its sequence."""
         self._committed = state
         self.done += len(self._times)
         self._latest = max([*self._times.values(), self._latest or 0])
         await self.again()
 
     async def again(self) -> None:
-        """Acknowledges what is held, which is committed.
+        """Acknowledge the held messages, which are committed.
 
         Raises:
-            StreamRolledBackError: The stream has gone back since that was delivered: nothing is acknowledged.
+            StreamRolledBackError: The stream was rolled back since their delivery; nothing is acknowledged.
         """
         with suppress(TimeoutError, ServiceUnavailableError):
             await self._checked()
@@ -376,10 +376,10 @@ class DurableSource:
                 await batch.ack_sync(timeout=30.0)
 
     async def interrupt(self) -> None:
-        """As `Source.interrupt`: it never waits for long."""
+        """Do nothing: a fetch waits at most 0.2 s."""
 
     async def close(self) -> None:
-        """As `Source.close`: gives back what is held."""
+        """Stop reading and nak the held messages."""
         held, self._held = self._held, []
         with suppress(Error):
             for batch in held:

@@ -1,4 +1,4 @@
-"""How far a sink has come, as it is kept with the data."""
+"""Position of a sink, as stored with the data."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 from jetarrow.jetstream.rollback import Mark, thin
 
-# Of what is written: a later form has another number.
+# Version of the stored state.
 FORMAT = 1
 Gap = tuple[int, int]
 
 
 class SinkResult(NamedTuple):
-    """What a sink wrote.
+    """Result of one or more commits.
 
     Attributes:
-        rows: Rows of the table.
-        files: Files of the table.
-        first_seq: The first sequence among them; None where there are none.
-        last_seq: The last one.
-        corrupt: Rows that could not be decoded, and lie in `_corrupt/`.
+        rows: Number of rows written to the table.
+        files: Number of files written to the table.
+        first_seq: First sequence of the rows; None if there are none.
+        last_seq: Last sequence of the rows; None if there are none.
+        corrupt: Number of undecodable rows, written to `_corrupt/`.
     """
 
     rows: int = 0
@@ -31,7 +31,7 @@ class SinkResult(NamedTuple):
     corrupt: int = 0
 
     def plus(self, other: SinkResult) -> SinkResult:
-        """Both together."""
+        """Returns the sum of two results."""
         firsts = [seq for seq in (self.first_seq, other.first_seq) if seq is not None]
         lasts = [seq for seq in (self.last_seq, other.last_seq) if seq is not None]
         return SinkResult(
@@ -45,17 +45,17 @@ class SinkResult(NamedTuple):
 
 @dataclass(frozen=True)
 class State:
-    """A position.
+    """Position of a sink.
 
     Attributes:
-        stream: The stream.
-        created: When the stream was created, as the server writes it: its sequences mean nothing in a later one.
-        last_seq: Every sequence up to this one is dealt with, but for the gaps.
-        gaps: RangeSource (first, last) below it that a consumer has delivered and that may still come.
+        stream: Name of the stream.
+        created: Creation time of the stream as the server writes it; sequences are valid only for this stream.
+        last_seq: Every sequence up to this one is processed, except for the gaps.
+        gaps: Ranges (first, last) below `last_seq` whose messages may still be redelivered.
         schema: The fields of `value`, as Arrow IPC in base64; None without a schema.
-        marks: Sequence and time (nanoseconds) of the last message that is dealt with, and of a few older ones. They
-            show whether the stream went back. Empty in archives of an earlier version.
-        epoch: How often the stream has gone back: a later epoch's rows of the same sequences are other messages.
+        marks: Sequence and time (nanoseconds) of the last processed message, and of a few older ones. They show whether
+            the stream was rolled back. Empty in archives of an earlier version.
+        epoch: Number of rollbacks of the stream: equal sequences in different epochs are different messages.
     """
 
     stream: str
@@ -68,20 +68,20 @@ class State:
     format: int = field(default=FORMAT)
 
     def is_new(self, seq: int) -> bool:
-        """Whether the sequence has not been written yet."""
+        """Return whether the sequence has not been written yet."""
         return seq > self.last_seq or any(first <= seq <= last for first, last in self.gaps)
 
     def after(
         self, seqs: Sequence[int], *, delivered: int, settled: int, clean: bool, marks: Iterable[Mark] = ()
     ) -> State:
-        """The state once these are written.
+        """Return the state after a commit.
 
         Args:
-            seqs: What a consumer delivered and is written now, in order.
+            seqs: The committed sequences, in order.
             delivered: The last sequence that the consumer has delivered.
-            settled: Everything up to this one is acknowledged.
-            clean: Nothing else that was delivered waits for an acknowledgement.
-            marks: Of some of the messages.
+            settled: The consumer's ack floor: every sequence up to this one is acknowledged.
+            clean: Whether no other delivered message is pending an ack.
+            marks: Marks of some of the messages.
         """
         last = max([self.last_seq, *seqs[-1:]])
         marks = tuple(thin([*self.marks, *marks]))
@@ -89,29 +89,29 @@ class State:
             return replace(self, last_seq=last, gaps=(), marks=marks)
         open_ = [*self.gaps, (self.last_seq + 1, max(delivered, last))]
         gaps = [(max(first, settled + 1), until) for first, until in without(open_, seqs)]
-        # What lies above the position is new anyhow.
+        # Sequences above the position are new in any case.
         gaps = [(first, min(until, last)) for first, until in gaps if first <= until and first <= last]
         return replace(self, last_seq=last, gaps=tuple(gaps), marks=marks)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields for JSON."""
         return asdict(self)
 
     @classmethod
-    def of(cls, said: dict[str, Any]) -> State:
-        """Out of JSON, where other things may stand beside it."""
-        known = {name: said[name] for name in ("stream", "created", "last_seq", "schema", "format")}
+    def of(cls, record: dict[str, Any]) -> State:
+        """Return the state of a JSON object, which may have other fields."""
+        known = {name: record[name] for name in ("stream", "created", "last_seq", "schema", "format")}
 
         def pairs(name: str) -> tuple[tuple[int, int], ...]:
-            return tuple((int(one), int(two)) for one, two in said.get(name, ()))
+            return tuple((int(one), int(two)) for one, two in record.get(name, ()))
 
-        return cls(**known, gaps=pairs("gaps"), marks=pairs("marks"), epoch=said.get("epoch", 0))
+        return cls(**known, gaps=pairs("gaps"), marks=pairs("marks"), epoch=record.get("epoch", 0))
 
     def rolled_back_to(self, last_seq: int) -> State:
-        """The state where the stream has gone back, and everything behind this sequence is to come.
+        """Return the state after a rollback of the stream.
 
         Args:
-            last_seq: The last sequence that still counts; 0 where none does.
+            last_seq: The last sequence that is still valid; 0 if none is.
         """
         gaps = tuple((first, min(last, last_seq)) for first, last in self.gaps if first <= last_seq)
         marks = tuple(mark for mark in self.marks if mark[0] <= last_seq)
@@ -119,7 +119,7 @@ class State:
 
 
 def without(gaps: Iterable[Gap], seqs: Sequence[int]) -> list[Gap]:
-    """RangeSource without some sequences, which are in order."""
+    """Return ranges without the given sequences, which are in order."""
     found: list[Gap] = []
     for first, last in gaps:
         for seq in seqs:
