@@ -18,7 +18,7 @@ async def durable(js: JetStreamContext, stream: str) -> str:
     return stream
 
 
-async def test_what_is_the_same_is_bound(js: JetStreamContext, durable: str) -> None:
+async def test_pull_subscribe_with_same_config_binds(js: JetStreamContext, durable: str) -> None:
     for options in ({}, {"max_ack_pending": 7}, {"ack_wait": 60, "ack_policy": "explicit", "flow_control": False}):
         given: Any = options
         await js.pull_subscribe(f"{durable}.a", durable="d", **given)
@@ -28,12 +28,12 @@ async def test_what_is_the_same_is_bound(js: JetStreamContext, durable: str) -> 
     assert (await js.consumer_info(durable, "d")).config.max_ack_pending == 7
 
 
-async def test_another_subject(js: JetStreamContext, durable: str) -> None:
+async def test_pull_subscribe_with_other_subject_raises_error(js: JetStreamContext, durable: str) -> None:
     with pytest.raises(errors.Error, match=r"the subject does not match; filter_subjects is '.*\.a', not '.*\.b'"):
         await js.pull_subscribe(f"{durable}.b", durable="d")
 
 
-async def test_a_consumer_of_everything_may_be_asked_for_by_any_subject(js: JetStreamContext, stream: str) -> None:
+async def test_unfiltered_consumer_binds_any_subject(js: JetStreamContext, stream: str) -> None:
     await js.add_consumer(stream, durable_name="d")
     await js.pull_subscribe(f"{stream}.>", durable="d")
     await js.pull_subscribe(f"{stream}.a", durable="d")
@@ -41,7 +41,7 @@ async def test_a_consumer_of_everything_may_be_asked_for_by_any_subject(js: JetS
         await js.pull_subscribe(f"{stream}.a", durable="d", filter_subjects=[f"{stream}.a", f"{stream}.b"])
 
 
-async def test_all_differences_are_listed(js: JetStreamContext, durable: str) -> None:
+async def test_error_lists_all_differences(js: JetStreamContext, durable: str) -> None:
     with pytest.raises(errors.Error) as caught:
         await js.pull_subscribe(
             f"{durable}.a", durable="d", max_ack_pending=9, ack_policy=AckPolicy.ALL, ack_wait=30, max_deliver=3
@@ -58,7 +58,7 @@ async def test_all_differences_are_listed(js: JetStreamContext, durable: str) ->
         assert part in text
 
 
-async def test_update_changes_it(js: JetStreamContext, durable: str) -> None:
+async def test_update_changes_existing_consumer(js: JetStreamContext, durable: str) -> None:
     await fill_subjects(js, durable, ["a", "b", "c"])
     sub = await js.pull_subscribe(f"{durable}.b", durable="d", max_ack_pending=9, update=True)
     config = (await sub.consumer_info()).config
@@ -70,7 +70,7 @@ async def test_update_changes_it(js: JetStreamContext, durable: str) -> None:
     assert (config.filter_subject, config.filter_subjects) == (None, both)
 
 
-async def test_unknown_options(js: JetStreamContext, durable: str) -> None:
+async def test_unknown_options_raise_type_error(js: JetStreamContext, durable: str) -> None:
     unknown: Any = {"max_ack_pendng": 5}
     for name in ("d", "new"):
         with pytest.raises(TypeError, match="max_ack_pendng"):

@@ -28,7 +28,7 @@ async def unacknowledged(sub: JetStreamContext.PullSubscription, expected: int) 
     await until(settled)
 
 
-async def test_rows_and_schema(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_batch_default_columns_match_schema(js: JetStreamContext, stream: str) -> None:
     await js.publish(f"{stream}.a", b"one", headers={"H": ["1", "2"]})
     await js.publish(f"{stream}.b", b"two")
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
@@ -54,7 +54,7 @@ async def test_rows_and_schema(js: JetStreamContext, stream: str) -> None:
         batch[2]
 
 
-async def test_columns_on_request(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_batch_with_columns_returns_only_these(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 3)
     sub = await js.pull_subscribe(f"{stream}.>")
     batch = await sub.fetch_batch(3, columns=["pending", "seq", "consumer_seq", "delivered", "reply"])
@@ -65,7 +65,7 @@ async def test_columns_on_request(js: JetStreamContext, stream: str) -> None:
         await sub.fetch_batch(1, columns=["nonsense"])
 
 
-async def test_ack_all_rows_masks_and_kinds(js: JetStreamContext, stream: str) -> None:
+async def test_batch_ack_accepts_all_rows_numbers_and_masks(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 10)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
     batch = await sub.fetch_batch(10, timeout=1)
@@ -87,7 +87,7 @@ async def test_ack_all_rows_masks_and_kinds(js: JetStreamContext, stream: str) -
         await batch.ack([True])
 
 
-async def test_empty_batch_is_a_value(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_batch_without_messages_returns_empty_batch(js: JetStreamContext, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>")
     begin = time.monotonic()
     batch = await sub.fetch_batch(10, timeout=0.3)
@@ -97,7 +97,7 @@ async def test_empty_batch_is_a_value(js: JetStreamContext, stream: str) -> None
     assert len(await sub.fetch_batch(10, timeout=0)) == 0
 
 
-async def test_min_messages_are_waited_for_and_no_more(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_batch_returns_after_min_messages(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>")
     begin = time.monotonic()
@@ -109,7 +109,7 @@ async def test_min_messages_are_waited_for_and_no_more(js: JetStreamContext, str
     assert time.monotonic() - begin > 0.3
 
 
-async def test_no_request_is_left_behind(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_batch_at_timeout_leaves_no_waiting_request(js: JetStreamContext, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     await sub.fetch_batch(10, timeout=0.1, min_messages=10)
     assert (await sub.consumer_info()).num_waiting == 0
@@ -118,7 +118,7 @@ async def test_no_request_is_left_behind(js: JetStreamContext, stream: str) -> N
     assert len(await other.fetch_batch(10, timeout=1)) == 3
 
 
-async def test_max_bytes(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_batch_ends_at_max_bytes(js: JetStreamContext, stream: str) -> None:
     await store(js, f"{stream}.a", [bytes(1_000)] * 10)
     sub = await js.pull_subscribe(f"{stream}.>")
     batch = await sub.fetch_batch(10, max_bytes=3_500, timeout=2)
@@ -129,7 +129,7 @@ async def test_max_bytes(js: JetStreamContext, stream: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
-async def test_max_bytes_to_the_last_one(js: JetStreamContext, stream: str, verb: str) -> None:
+async def test_request_filled_to_last_byte_ends_at_once(js: JetStreamContext, stream: str, verb: str) -> None:
     """Of a request that its messages fill to the last byte the server does not say that it is over."""
     await store(js, f"{stream}.a", [bytes(1_000)] * 10)
     first, second = [await js.pull_subscribe(f"{stream}.>", durable=name) for name in "ab"]
@@ -142,14 +142,14 @@ async def test_max_bytes_to_the_last_one(js: JetStreamContext, stream: str, verb
     assert len(await getattr(second, verb)(10, timeout=10)) == 6
 
 
-async def test_large_fetch_of_large_messages(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_batch_of_large_messages_returns_all(js: JetStreamContext, stream: str) -> None:
     await store(js, f"{stream}.a", [bytes(32 * 1024)] * 1_500)
     sub = await js.pull_subscribe(f"{stream}.>", ack_policy="none")
     batch = await sub.fetch_batch(10_000, timeout=10, min_messages=1_500, columns=["seq"])
     assert batch.seqs.to_pylist() == list(range(1, 1_501))
 
 
-async def test_gone_consumer_and_wrong_limits(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_batch_rejects_deleted_consumer_and_invalid_limits(js: JetStreamContext, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     for wrong in (
         {"max_messages": 0},
@@ -168,7 +168,7 @@ async def test_gone_consumer_and_wrong_limits(js: JetStreamContext, stream: str)
         await js.pull_subscribe("nobody.listens")
 
 
-def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_sync_fetch_batch_and_acks_work(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     sync_js.publish_batch(f"{stream}.a", ["x"] * 10)
     sub = sync_js.pull_subscribe(f"{stream}.>", durable="d")
     batch = sub.fetch_batch(10, timeout=1)
@@ -188,7 +188,7 @@ def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     assert [next(messages).seq for _ in range(10)] == list(range(1, 11))
 
 
-async def test_fetch_to_a_list(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_returns_list_of_messages(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     (first,) = await sub.fetch()
@@ -206,7 +206,7 @@ async def test_fetch_to_a_list(js: JetStreamContext, stream: str) -> None:
         await sub.fetch(1, batch_size=1)
 
 
-async def test_acks_of_single_messages(nc: Client, js: JetStreamContext, stream: str) -> None:
+async def test_single_messages_are_acknowledged(nc: Client, js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
     one, two, three, four, five = await sub.fetch(5)
@@ -229,7 +229,7 @@ async def test_acks_of_single_messages(nc: Client, js: JetStreamContext, stream:
         await Msg(nc, "a", data=b"c").ack()
 
 
-async def test_acks_by_kind(js: JetStreamContext, stream: str) -> None:
+async def test_ack_with_accepts_each_kind(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 4)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
     one, two, three, four = await sub.fetch(4)
@@ -246,7 +246,7 @@ async def test_acks_by_kind(js: JetStreamContext, stream: str) -> None:
             await four.ack_with(wrong)  # type: ignore[arg-type]
 
 
-async def test_messages_go_on(js: JetStreamContext, stream: str) -> None:
+async def test_messages_iteration_continues_with_new_messages(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 600)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     seen = []
@@ -261,7 +261,7 @@ async def test_messages_go_on(js: JetStreamContext, stream: str) -> None:
     await unacknowledged(sub, 0)
 
 
-async def test_ack_sync_of_a_batch(own_server: NatsServer) -> None:
+async def test_batch_ack_sync_raises_timeout_without_confirmation(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
@@ -278,7 +278,9 @@ async def test_ack_sync_of_a_batch(own_server: NatsServer) -> None:
 
 
 @pytest.mark.parametrize("threshold", [None, 0, 1, 100])
-async def test_consume(js: JetStreamContext, stream: str, threshold: int | None) -> None:
+async def test_consume_yields_all_and_returns_prefetched_messages(
+    js: JetStreamContext, stream: str, threshold: int | None
+) -> None:
     await fill(js, stream, 1_000)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", max_ack_pending=5_000)
     seen = []
@@ -296,7 +298,7 @@ async def test_consume(js: JetStreamContext, stream: str, threshold: int | None)
     assert sorted(seq or 0 for seq in rest.seqs.to_pylist()) == list(range(951, 1_001))
 
 
-async def test_no_request_is_left_at_the_limit_of_unacknowledged_messages(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_at_max_ack_pending_leaves_no_waiting_request(js: JetStreamContext, stream: str) -> None:
     """The server keeps a request that met the limit, without a word: it would eat what an ack makes room for."""
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", max_ack_pending=2)
     for _ in range(10):

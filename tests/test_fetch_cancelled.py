@@ -38,7 +38,7 @@ async def cancelled(future: asyncio.Future[Any]) -> None:
 @pytest.mark.parametrize("bound", [False, True], ids=["made here", "by its name"])
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
-async def test_rows_that_had_come(
+async def test_cancelled_fetch_without_acks_keeps_rows_for_next_call(
     js: JetStreamContext, stream: str, verb: str, columns: list[str] | None, bound: bool
 ) -> None:
     """Whatever columns the cancelled call wanted. By its name nothing is known of the consumer: it is asked."""
@@ -63,7 +63,9 @@ async def test_rows_that_had_come(
 
 
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
-async def test_calls_cancelled_at_any_moment(js: JetStreamContext, stream: str, verb: str) -> None:
+async def test_fetch_cancelled_at_any_time_keeps_each_message_in_order(
+    js: JetStreamContext, stream: str, verb: str
+) -> None:
     """While they wait, while messages come, with the result on its way: each message comes once, in order."""
     count = 3_000
     await fill(js, stream, count)
@@ -87,7 +89,7 @@ async def test_calls_cancelled_at_any_moment(js: JetStreamContext, stream: str, 
     assert cut
 
 
-async def test_a_list(js: JetStreamContext, stream: str) -> None:
+async def test_cancelled_list_fetch_keeps_messages_for_next_call(js: JetStreamContext, stream: str) -> None:
     """Messages of a list, for a list and for columns."""
     await js.add_consumer(stream, durable_name="d", ack_policy="none")
     await js.publish(f"{stream}.a", b"x", headers={"A": "1"})
@@ -104,7 +106,9 @@ async def test_a_list(js: JetStreamContext, stream: str) -> None:
     [lambda sub: sub.messages, lambda sub: sub.consume(4, threshold=2)],
     ids=["messages", "consume"],
 )
-async def test_an_iteration_that_ends(js: JetStreamContext, stream: str, begin: Callable[[Any], Any]) -> None:
+async def test_ended_iteration_keeps_prefetched_messages(
+    js: JetStreamContext, stream: str, begin: Callable[[Any], Any]
+) -> None:
     """What it had asked for and not handed out is there for the next one."""
     await fill(js, stream, 20)
     sub = await js.pull_subscribe(f"{stream}.>", ack_policy="none")
@@ -117,7 +121,9 @@ async def test_an_iteration_that_ends(js: JetStreamContext, stream: str, begin: 
     assert sorted(seen) == list(range(1, 21))
 
 
-async def test_what_is_no_longer_in_the_stream_is_told(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_kept_rows_without_payload_report_deleted_messages(
+    js: JetStreamContext, nats_url: str, stream: str
+) -> None:
     """A batch without the payloads was cancelled, and they are gone since."""
     told: list[Exception] = []
 
@@ -135,7 +141,7 @@ async def test_what_is_no_longer_in_the_stream_is_told(js: JetStreamContext, nat
     assert "messages 2 to 2" in str(told[0])
 
 
-async def test_with_acks_they_go_back(js: JetStreamContext, stream: str) -> None:
+async def test_cancelled_fetch_with_acks_naks_messages(js: JetStreamContext, stream: str) -> None:
     """To whoever asks first; also where nothing was known of the consumer."""
     await fill(js, stream, 5)
     await js.add_consumer(stream, durable_name="d", ack_policy="explicit", ack_wait=600)

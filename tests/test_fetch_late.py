@@ -22,7 +22,9 @@ ROUND_TRIP = 0.4
 
 
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
-async def test_nothing_is_lost_over_a_slow_link(js: JetStreamContext, nats_url: str, stream: str, verb: str) -> None:
+async def test_fetch_without_acks_over_slow_link_loses_nothing(
+    js: JetStreamContext, nats_url: str, stream: str, verb: str
+) -> None:
     """Without acks nothing comes a second time. Each call is over long before its messages are here."""
     await fill(js, stream, 1_500)
     async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
@@ -41,9 +43,7 @@ async def test_nothing_is_lost_over_a_slow_link(js: JetStreamContext, nats_url: 
         assert len(await sub.fetch_batch(10, timeout=5 * ROUND_TRIP)) == 0
 
 
-async def test_a_late_request_that_is_filled_to_the_last_byte_is_over(
-    js: JetStreamContext, nats_url: str, stream: str
-) -> None:
+async def test_late_request_filled_to_last_byte_ends_at_once(js: JetStreamContext, nats_url: str, stream: str) -> None:
     """The server does not say so; the next call asks for more at once, and not after a silence of five seconds."""
     await fill(js, stream, 9)
     probe = await js.pull_subscribe(f"{stream}.>", durable="a", ack_policy="none")
@@ -57,7 +57,7 @@ async def test_a_late_request_that_is_filled_to_the_last_byte_is_over(
         assert batch.seqs.to_pylist() == list(range(1, 10))
 
 
-async def test_no_wait_waits_for_the_servers_answer(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_no_wait_waits_for_response_over_slow_link(js: JetStreamContext, nats_url: str, stream: str) -> None:
     await fill(js, stream, 10)
     async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
         sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d")
@@ -65,9 +65,7 @@ async def test_no_wait_waits_for_the_servers_answer(js: JetStreamContext, nats_u
         assert await sub.fetch(10, no_wait=True) == []
 
 
-async def test_late_messages_keep_to_the_limits_of_the_next_call(
-    js: JetStreamContext, nats_url: str, stream: str
-) -> None:
+async def test_late_messages_respect_limits_of_next_call(js: JetStreamContext, nats_url: str, stream: str) -> None:
     await fill(js, stream, 20)
     async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
         sub = await nc.jetstream().pull_subscribe(f"{stream}.>", ack_policy="none")
@@ -86,7 +84,7 @@ async def test_late_messages_keep_to_the_limits_of_the_next_call(
         assert max(sizes) == 3
 
 
-async def test_late_messages_are_given_back_at_the_end(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_late_messages_are_nakd_at_unsubscribe(js: JetStreamContext, nats_url: str, stream: str) -> None:
     await fill(js, stream, 20)
     async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
         sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d", ack_wait=600)
@@ -99,7 +97,7 @@ async def test_late_messages_are_given_back_at_the_end(js: JetStreamContext, nat
         assert set(batch.to_pyarrow().column("delivered").to_pylist()) == {2}
 
 
-async def test_a_server_that_was_stopped_gives_its_messages_to_the_next_call(own_server: NatsServer) -> None:
+async def test_messages_of_stopped_server_are_in_next_fetch(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
@@ -123,7 +121,7 @@ async def test_a_server_that_was_stopped_gives_its_messages_to_the_next_call(own
         assert seen == list(range(11, 101))
 
 
-async def test_an_error_in_a_later_round_keeps_the_rows(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_error_in_later_request_keeps_rows(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_policy="none")
     fetching = asyncio.ensure_future(sub.fetch_batch(10, timeout=20, min_messages=10))
@@ -138,9 +136,7 @@ async def test_an_error_in_a_later_round_keeps_the_rows(js: JetStreamContext, st
         await sub.fetch_batch(10, timeout=5)
 
 
-async def test_looking_whether_the_consumer_is_there_ends_with_the_call(
-    js: JetStreamContext, nats_url: str, stream: str
-) -> None:
+async def test_consumer_check_ends_with_fetch(js: JetStreamContext, nats_url: str, stream: str) -> None:
     async with slow_link(nats_url, 0) as link, await jetarrow.connect(link.url) as nc:
         sub = await nc.jetstream().pull_subscribe(f"{stream}.>", durable="d")
         await js.delete_consumer(stream, "d")
@@ -176,7 +172,7 @@ class Dry(Listener):
 
 
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
-async def test_a_server_that_is_dry_too_soon_is_asked_again(verb: str) -> None:
+async def test_fetch_repeats_request_after_premature_end(verb: str) -> None:
     """It says "no messages" in the midst of them; the last one's count of what is pending says otherwise."""
     async with Dry() as dry, await jetarrow.connect(dry.url, allow_reconnect=False) as nc:
         sub = await nc.jetstream().pull_subscribe_bind(consumer="c", stream="S")
@@ -189,7 +185,9 @@ async def test_a_server_that_is_dry_too_soon_is_asked_again(verb: str) -> None:
     assert dry.asked == 3
 
 
-async def test_a_request_that_is_never_answered(nc: jetarrow.Client, js: JetStreamContext, stream: str) -> None:
+async def test_fetch_recovers_from_request_without_response(
+    nc: jetarrow.Client, js: JetStreamContext, stream: str
+) -> None:
     """As that to a consumer's leader which is gone: calls that are shorter than the wait for it get past it."""
     await fill(js, stream, 10)
     await js.add_consumer(stream, durable_name="d", ack_policy="none")

@@ -16,7 +16,7 @@ from jetarrow.js.errors import APIError, BadRequestError, FetchTimeoutError
 from .tools import fill, numbers
 
 
-async def test_more_fetches_than_may_wait(js: JetStreamContext, stream: str) -> None:
+async def test_fetches_beyond_max_waiting_get_messages(js: JetStreamContext, stream: str) -> None:
     await js.add_consumer(stream, durable_name="d", ack_policy="explicit", max_waiting=3)
     subs = [await js.pull_subscribe_bind("d", stream) for _ in range(5)]
     fetches = [asyncio.create_task(sub.fetch(1, timeout=10)) for sub in subs]
@@ -31,7 +31,7 @@ async def test_more_fetches_than_may_wait(js: JetStreamContext, stream: str) -> 
     assert sorted(got) == numbers(5)
 
 
-async def test_no_room_until_the_timeout(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_with_full_max_waiting_times_out(js: JetStreamContext, stream: str) -> None:
     await js.add_consumer(stream, durable_name="d", ack_policy="explicit", max_waiting=1)
     first, second = [await js.pull_subscribe_bind("d", stream) for _ in range(2)]
     waits = asyncio.create_task(first.fetch(1, timeout=20))
@@ -50,7 +50,9 @@ async def test_no_room_until_the_timeout(js: JetStreamContext, stream: str) -> N
     [{"max_request_batch": 3}, {"max_request_expires": 1.0}, {"max_request_max_bytes": 4096}],
     ids=lambda limit: next(iter(limit)),
 )
-async def test_less_is_asked_for(js: JetStreamContext, stream: str, limit: dict[str, Any]) -> None:
+async def test_fetch_splits_request_at_consumer_limits(
+    js: JetStreamContext, stream: str, limit: dict[str, Any]
+) -> None:
     await js.add_consumer(stream, durable_name="d", ack_policy="explicit", **limit)
     sub = await js.pull_subscribe_bind("d", stream)
     await fill(js, stream, 10)
@@ -66,14 +68,14 @@ async def test_less_is_asked_for(js: JetStreamContext, stream: str, limit: dict[
         await sub.fetch(10, timeout=0.3)
 
 
-async def test_batches_of_less(js: JetStreamContext, stream: str) -> None:
+async def test_batches_respect_consumer_limits(js: JetStreamContext, stream: str) -> None:
     await js.add_consumer(stream, durable_name="d", ack_policy="explicit", max_request_batch=7)
     await fill(js, stream, 100)
     sub = await js.pull_subscribe_bind("d", stream)
     assert len(await sub.fetch_batch(100, timeout=5)) == 100
 
 
-async def test_a_message_that_no_request_may_bring(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_raises_for_message_above_request_limit(js: JetStreamContext, stream: str) -> None:
     await js.add_consumer(stream, durable_name="d", ack_policy="explicit", max_request_max_bytes=500)
     await js.publish(f"{stream}.a", b"x" * 1000)
     sub = await js.pull_subscribe_bind("d", stream)
@@ -81,7 +83,7 @@ async def test_a_message_that_no_request_may_bring(js: JetStreamContext, stream:
         await sub.fetch(1, timeout=5)
 
 
-async def test_a_heartbeat_that_the_server_refuses(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_raises_for_rejected_heartbeat(js: JetStreamContext, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     with pytest.raises(BadRequestError, match="heartbeat") as refused:
         await sub.fetch(1, timeout=1, heartbeat=5)
@@ -90,7 +92,7 @@ async def test_a_heartbeat_that_the_server_refuses(js: JetStreamContext, stream:
     assert [msg.data for msg in await sub.fetch(1, timeout=1, heartbeat=0.2)] == numbers(1)
 
 
-async def test_the_pending_limit_is_what_a_request_asks_for(nc: Client, js: JetStreamContext, stream: str) -> None:
+async def test_pending_msgs_limit_limits_request_size(nc: Client, js: JetStreamContext, stream: str) -> None:
     asked = []
 
     async def note(msg: Msg) -> None:

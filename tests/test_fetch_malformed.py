@@ -15,7 +15,7 @@ GOOD = b"NATS/1.0\r\nA: 1\r\n\r\n"
 
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
 @pytest.mark.parametrize("kind", MALFORMED)
-async def test_it_is_handed_out_and_acknowledged(
+async def test_fetch_delivers_message_with_malformed_headers(
     js: JetStreamContext, nats_url: str, stream: str, kind: str, verb: str
 ) -> None:
     raw, headers = MALFORMED[kind]
@@ -40,7 +40,9 @@ async def test_it_is_handed_out_and_acknowledged(
 
 
 @pytest.mark.parametrize("verb", ["nak", "term", "in_progress"])
-async def test_other_acks_of_it(js: JetStreamContext, nats_url: str, stream: str, verb: str) -> None:
+async def test_malformed_message_accepts_nak_and_term(
+    js: JetStreamContext, nats_url: str, stream: str, verb: str
+) -> None:
     publish_raw(nats_url, f"{stream}.a", [(MALFORMED["latin-1"][0], b"1")])
     await wait_stored(js, stream, 1)
     async with await jetarrow.connect(nats_url, reconnect_time_wait=0.05) as nc:
@@ -61,7 +63,9 @@ async def test_other_acks_of_it(js: JetStreamContext, nats_url: str, stream: str
 
 
 @pytest.mark.parametrize("at", [0, 1])
-async def test_without_acks_it_is_handed_out_once(js: JetStreamContext, nats_url: str, stream: str, at: int) -> None:
+async def test_malformed_message_without_acks_is_delivered_once(
+    js: JetStreamContext, nats_url: str, stream: str, at: int
+) -> None:
     messages = [(GOOD, b"%d" % number) for number in range(2)]
     messages.insert(at, (MALFORMED["space"][0], b"x"))
     publish_raw(nats_url, f"{stream}.a", messages[: at + 1])

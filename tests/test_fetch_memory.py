@@ -40,7 +40,7 @@ asyncio.run(main())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures by /proc")
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
-def test_a_large_fetch_grows_by_what_it_hands_out(
+def test_large_fetch_memory_is_bounded_by_its_result(
     own_server: NatsServer, own_sync: jetarrow.sync.JetStream, verb: str
 ) -> None:
     own_sync.add_stream(name="S", subjects=["s.>"])
@@ -59,7 +59,9 @@ def test_a_large_fetch_grows_by_what_it_hands_out(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures by /proc")
 @pytest.mark.parametrize(("verb", "size"), [("fetch", 512), ("fetch_batch", 256)])
-def test_small_messages(own_server: NatsServer, own_sync: jetarrow.sync.JetStream, verb: str, size: int) -> None:
+def test_fetch_of_small_messages_memory_is_bounded(
+    own_server: NatsServer, own_sync: jetarrow.sync.JetStream, verb: str, size: int
+) -> None:
     """The smallest for which it holds: ack subjects and Python objects are as large whatever they carry."""
     payload = 75_000_000
     own_sync.add_stream(name="S", subjects=["s.>"])

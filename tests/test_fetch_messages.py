@@ -30,7 +30,7 @@ async def requests(nc: Client, stream: str, sizes: list[int]) -> None:
     await nc.flush()
 
 
-async def test_it_grows_where_all_is_handled_quickly(nc: Client, stream: str) -> None:
+async def test_request_size_grows_while_messages_are_processed_quickly(nc: Client, stream: str) -> None:
     js, sizes = nc.jetstream(), list[int]()
     await requests(nc, stream, sizes)
     count = 10 * MAX_REQUEST_MESSAGES
@@ -47,7 +47,7 @@ async def test_it_grows_where_all_is_handled_quickly(nc: Client, stream: str) ->
     assert REQUEST_MESSAGES < max(sizes) <= MAX_LONG_LINK_MESSAGES
 
 
-async def test_it_stays_small_where_a_size_is_given(nc: Client, stream: str) -> None:
+async def test_request_size_is_fixed_if_given(nc: Client, stream: str) -> None:
     js, sizes = nc.jetstream(), list[int]()
     await requests(nc, stream, sizes)
     await fill(js, stream, 500)
@@ -60,7 +60,7 @@ async def test_it_stays_small_where_a_size_is_given(nc: Client, stream: str) -> 
     assert set(sizes) == {50}
 
 
-async def test_the_first_message_comes_at_once(nc: Client, stream: str) -> None:
+async def test_first_message_arrives_before_request_is_filled(nc: Client, stream: str) -> None:
     """However large the request is, it does not wait for more."""
     js = nc.jetstream()
     count = 20 * REQUEST_MESSAGES
@@ -77,7 +77,7 @@ async def test_the_first_message_comes_at_once(nc: Client, stream: str) -> None:
     await messages.aclose()  # type: ignore[attr-defined]
 
 
-async def test_a_large_message_after_many_small_ones() -> None:
+async def test_large_message_after_small_ones_is_fetched() -> None:
     """The bytes of a request are bounded, by what one message may have at least."""
     with NatsServer(config="max_payload: 12MB") as server:
         async with await jetarrow.connect(server.url) as nc:
@@ -93,7 +93,7 @@ async def test_a_large_message_after_many_small_ones() -> None:
 @pytest.mark.parametrize(
     ("came", "took", "then"), [(1, 0.0, 1), (0.5, 0.0, 1), (1, SLOW_SECONDS / 2, 1), (1, 2 * SLOW_SECONDS, 0.5)]
 )
-def test_sizes(came: float, took: float, then: float) -> None:
+def test_request_size_follows_processing_time(came: float, took: float, then: float) -> None:
     """More where all came and were quickly handled; half where they were slow; never less than at first."""
     size = RequestSize(100, None, None)
     size.record_batch(100, 100, 0.0)
@@ -114,7 +114,7 @@ def grown(trip: float, rate: float) -> RequestSize:
     return size
 
 
-def test_over_a_long_link_more_are_under_way() -> None:
+def test_request_size_grows_with_round_trip_time() -> None:
     far = grown(0.02, 500_000)
     assert far.most == MAX_LONG_LINK_MESSAGES
     # What is left lasts for more than a round trip.

@@ -52,7 +52,7 @@ async def not_permitted(js: JetStreamContext) -> None:
 
 
 @pytest.mark.parametrize("way", [full, dry, cancelled, not_permitted])
-async def test_a_call_gives_its_part_back(way: Callable[[JetStreamContext], Awaitable[None]]) -> None:
+async def test_fetch_releases_its_share_of_pull_budget(way: Callable[[JetStreamContext], Awaitable[None]]) -> None:
     asked: list[int] = []
 
     async def hear(msg: Msg) -> None:
@@ -84,7 +84,7 @@ async def test_a_call_gives_its_part_back(way: Callable[[JetStreamContext], Awai
             assert await whole()
 
 
-async def test_parts_that_are_too_small_for_a_message(js: JetStreamContext, stream: str) -> None:
+async def test_fetch_with_share_below_message_size_returns_single_messages(js: JetStreamContext, stream: str) -> None:
     """It comes alone then, also where the call itself says how much it takes."""
     calls, each = 24, 3
     await store(js, f"{stream}.a", [bytes(300_000)] * (calls * each))

@@ -29,7 +29,7 @@ from .tools import fill_subjects
 MANY = 1030
 
 
-def test_names_arguments_and_defaults_of_nats_py() -> None:
+def test_manager_has_names_and_defaults_of_nats_py() -> None:
     theirs = {name: f for name, f in inspect.getmembers(nats.js.manager.JetStreamManager) if not name.startswith("_")}
     assert len(theirs) == 19
     for name, function in theirs.items():
@@ -40,7 +40,7 @@ def test_names_arguments_and_defaults_of_nats_py() -> None:
         assert [ours[p].default for p in wanted] == [p.default for p in wanted.values()], name
 
 
-async def test_account_info(own: JetStreamContext) -> None:
+async def test_account_info_returns_usage(own: JetStreamContext) -> None:
     before = await own.account_info()
     assert (before.streams, before.consumers, before.limits.max_streams) == (0, 0, -1)
     await own.add_stream(name="A", subjects=["a"], max_bytes=1000)
@@ -49,7 +49,7 @@ async def test_account_info(own: JetStreamContext) -> None:
     assert after.api.total > before.api.total
 
 
-async def test_stream_life(js: JetStreamContext, stream: str) -> None:
+async def test_stream_is_created_updated_and_deleted(js: JetStreamContext, stream: str) -> None:
     name = f"{stream}L"
     made = await js.add_stream(api.StreamConfig(name=name, max_msgs=5), subjects=[name], storage="memory")
     assert (made.config.name, made.config.max_msgs, made.config.storage) == (name, 5, api.StorageType.MEMORY)
@@ -73,7 +73,7 @@ async def test_stream_life(js: JetStreamContext, stream: str) -> None:
         assert name in str(gone.value)
 
 
-async def test_what_this_version_does_not_know_is_sent_back(js: JetStreamContext, stream: str) -> None:
+async def test_unknown_config_fields_are_sent_back(js: JetStreamContext, stream: str) -> None:
     config = (await js.stream_info(stream)).config
     assert "_nats.ver" in (config.metadata or {})
     changed = (await js.update_stream(config, description="d")).config
@@ -87,7 +87,7 @@ async def test_what_this_version_does_not_know_is_sent_back(js: JetStreamContext
         await js.update_consumer(stream, api.ConsumerConfig.from_response({**made.as_dict(), "brand_new": 1}))
 
 
-async def test_durations_and_enums_are_lenient(js: JetStreamContext, stream: str) -> None:
+async def test_durations_and_enums_accept_several_forms(js: JetStreamContext, stream: str) -> None:
     config = (await js.stream_info(stream)).config.evolve(duplicate_window=timedelta(seconds=5))
     assert (await js.update_stream(config, max_age=90)).config.max_age == 90
     with pytest.warns(UserWarning, match="nanoseconds"):
@@ -98,7 +98,7 @@ async def test_durations_and_enums_are_lenient(js: JetStreamContext, stream: str
     assert (info.config.ack_wait, info.config.deliver_policy) == (60, api.DeliverPolicy.NEW)
 
 
-async def test_stream_info_counts_subjects_and_lists_deleted(js: JetStreamContext, stream: str) -> None:
+async def test_stream_info_returns_subjects_and_deleted(js: JetStreamContext, stream: str) -> None:
     await fill_subjects(js, stream, ["a", "b", "a"])
     await js.delete_msg(stream, 2)
     plain = await js.stream_info(stream)
@@ -108,7 +108,7 @@ async def test_stream_info_counts_subjects_and_lists_deleted(js: JetStreamContex
     assert (await js.stream_info(stream, "other")).state.subjects is None
 
 
-async def test_stream_info_tells_all_subjects(js: JetStreamContext, stream: str) -> None:
+async def test_stream_info_returns_all_pages_of_subjects(js: JetStreamContext, stream: str) -> None:
     count = 100_001  # The server tells 100,000 at a time.
     result = await js.publish_batch([f"{stream}.{number}" for number in range(count)], [b""] * count)
     assert result.stored == count
@@ -117,7 +117,7 @@ async def test_stream_info_tells_all_subjects(js: JetStreamContext, stream: str)
     assert len(subjects) == count
 
 
-async def test_lists_go_through_all_pages(own: JetStreamContext) -> None:
+async def test_lists_return_all_pages(own: JetStreamContext) -> None:
     assert [name async for name in own.stream_names()] == []
     assert [info async for info in own.streams()] == []
     assert await own.streams_info() == []
@@ -141,13 +141,13 @@ async def test_lists_go_through_all_pages(own: JetStreamContext) -> None:
     assert [info.config.name for info in page] == wanted[512:768]
 
 
-async def test_find_stream_name_by_subject(js: JetStreamContext, stream: str) -> None:
+async def test_find_stream_name_by_subject_returns_name(js: JetStreamContext, stream: str) -> None:
     assert await js.find_stream_name_by_subject(f"{stream}.a.b") == stream
     with pytest.raises(NotFoundError, match="'nothing'"):
         await js.find_stream_name_by_subject("nothing")
 
 
-async def test_purge(js: JetStreamContext, stream: str) -> None:
+async def test_purge_removes_selected_messages(js: JetStreamContext, stream: str) -> None:
     async def left() -> int:
         return (await js.stream_info(stream)).state.messages
 
@@ -168,7 +168,7 @@ async def test_purge(js: JetStreamContext, stream: str) -> None:
     assert await left() == 0
 
 
-async def test_purge_and_delete_may_be_denied(js: JetStreamContext, stream: str) -> None:
+async def test_purge_and_delete_of_protected_stream_raise_error(js: JetStreamContext, stream: str) -> None:
     name = f"{stream}D"
     await js.add_stream(name=name, subjects=[name], deny_delete=True, deny_purge=True, storage="memory")
     await js.publish(name, b"")
@@ -179,7 +179,7 @@ async def test_purge_and_delete_may_be_denied(js: JetStreamContext, stream: str)
     await js.delete_stream(name)
 
 
-async def test_consumer_life(js: JetStreamContext, stream: str) -> None:
+async def test_consumer_is_created_and_deleted(js: JetStreamContext, stream: str) -> None:
     await fill_subjects(js, stream, ["a", "b", "a"])
     made = await js.add_consumer(
         stream, api.ConsumerConfig(durable_name="worker"), filter_subject=f"{stream}.a", timeout=5
@@ -205,7 +205,7 @@ async def test_consumer_life(js: JetStreamContext, stream: str) -> None:
         await js.add_consumer(stream, name="c", filter_subject="other.subject", filter_subjects=["a", "b"])
 
 
-async def test_update_consumer(js: JetStreamContext, stream: str) -> None:
+async def test_update_consumer_changes_given_fields(js: JetStreamContext, stream: str) -> None:
     await js.add_consumer(
         stream, name="c", durable_name="c", filter_subject=f"{stream}.a", ack_wait=7, deliver_policy="new"
     )
@@ -231,7 +231,7 @@ async def test_update_consumer(js: JetStreamContext, stream: str) -> None:
             await nameless
 
 
-async def test_consumers_info_is_one_page(js: JetStreamContext, stream: str) -> None:
+async def test_consumers_info_returns_one_page(js: JetStreamContext, stream: str) -> None:
     assert await js.consumers_info(stream) == []
     wanted = [f"c{number:03}" for number in range(300)]
     await asyncio.gather(*(js.add_consumer(stream, durable_name=name, mem_storage=True) for name in wanted))
@@ -239,7 +239,7 @@ async def test_consumers_info_is_one_page(js: JetStreamContext, stream: str) -> 
     assert [info.name for info in await js.consumers_info(stream, offset=256)] == wanted[256:]
 
 
-async def test_pause_and_resume(js: JetStreamContext, stream: str) -> None:
+async def test_consumer_is_paused_and_resumed(js: JetStreamContext, stream: str) -> None:
     await js.add_consumer(stream, durable_name="c")
     until = datetime.now(UTC) + timedelta(hours=1)
     paused = await js.pause_consumer(stream, "c", until.isoformat())
@@ -257,7 +257,7 @@ async def test_pause_and_resume(js: JetStreamContext, stream: str) -> None:
         await js.pause_consumer(stream, "other", until)
 
 
-async def test_reset_consumer(js: JetStreamContext, stream: str) -> None:
+async def test_reset_consumer_redelivers_messages(js: JetStreamContext, stream: str) -> None:
     await fill_subjects(js, stream, ["a"] * 6)
     await js.add_consumer(stream, durable_name="c", opt_start_seq=3, deliver_policy="by_start_sequence")
     sub = await js.pull_subscribe("", durable="c", stream=stream)
@@ -274,7 +274,7 @@ async def test_reset_consumer(js: JetStreamContext, stream: str) -> None:
     assert refused.value.err_code == 10204
 
 
-async def test_managers_of_a_connection(own_server: NatsServer) -> None:
+async def test_connection_creates_managers_with_options(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
         manager = nc.jsm(timeout=2)
         assert type(manager) is JetStreamManager

@@ -22,7 +22,7 @@ BAD_NAMES = ["", "a.b", "a b", "a*", ">", "a/b", "a\\b", "a\r\nPUB x 0", "a\0"]
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-async def test_bad_names_are_refused_before_anything_is_sent(own: JetStreamContext, name: str) -> None:
+async def test_invalid_names_are_rejected_before_sending(own: JetStreamContext, name: str) -> None:
     total = (await own.account_info(totals=False)).api.total
     calls = [
         own.add_stream(name=name),
@@ -59,14 +59,14 @@ async def test_bad_names_are_refused_before_anything_is_sent(own: JetStreamConte
     assert (await own.account_info(totals=False)).api.total == total + 1
 
 
-async def test_a_filter_cannot_break_out_of_its_line(js: JetStreamContext, stream: str) -> None:
+async def test_filter_with_line_break_is_rejected(js: JetStreamContext, stream: str) -> None:
     for bad in ("a b", "a\r\nPUB x 0\r\n\r\n", "a..b"):
         with pytest.raises(BadSubjectError):
             await js.add_consumer(stream, name="c", filter_subject=bad)
     assert await js.consumers_info(stream) == []
 
 
-async def test_without_jetstream() -> None:
+async def test_requests_without_jetstream_raise_service_unavailable() -> None:
     with NatsServer(jetstream=False) as server:
         async with await jetarrow.connect(server.url) as nc:
             with pytest.raises(ServiceUnavailableError) as off:
@@ -74,7 +74,7 @@ async def test_without_jetstream() -> None:
             assert off.value.code == 503
 
 
-async def test_an_account_without_jetstream() -> None:
+async def test_account_without_jetstream_raises_error() -> None:
     config = """
     accounts { A { users [{user: a, password: a}] }, B { jetstream: enabled, users [{user: b, password: b}] } }
     """
@@ -88,7 +88,7 @@ async def test_an_account_without_jetstream() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"hello", b"[1]", b"\xff"])
-async def test_an_answer_that_is_not_the_servers(nats_url: str, nc: Client, answer: bytes) -> None:
+async def test_malformed_response_raises_api_error(nats_url: str, nc: Client, answer: bytes) -> None:
     async def lie(msg: Msg) -> None:
         await msg.respond(answer)
 
@@ -102,7 +102,7 @@ async def test_an_answer_that_is_not_the_servers(nats_url: str, nc: Client, answ
     await liar.close()
 
 
-async def test_pages_of_a_cluster(nats_url: str, nc: Client) -> None:
+async def test_pages_of_cluster_with_missing_streams_end(nats_url: str, nc: Client) -> None:
     """A cluster names the streams that did not answer in time, and may promise more than it has."""
     asked: list[int] = []
 
@@ -121,7 +121,7 @@ async def test_pages_of_a_cluster(nats_url: str, nc: Client) -> None:
     await liar.close()
 
 
-async def test_a_server_that_is_silent(own_server: NatsServer) -> None:
+async def test_silent_server_raises_timeout(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
         js = nc.jetstream(timeout=0.3)
         await js.add_stream(name="A", subjects=["a"], allow_direct=True)

@@ -12,7 +12,7 @@ from jetarrow.js.errors import APIError, BadRequestError, NotFoundError, ServerE
 from .tools import fill_subjects
 
 
-async def test_get_msg(js: JetStreamContext, stream: str) -> None:
+async def test_get_msg_returns_stored_message(js: JetStreamContext, stream: str) -> None:
     headers: dict[str, str | list[str]] = {"A": ["one", "two: 2"], "B": "grüße"}
     await js.publish(f"{stream}.a", b"\x00\xff", headers=headers)
     await fill_subjects(js, stream, ["b", "a"])
@@ -35,7 +35,7 @@ async def test_get_msg(js: JetStreamContext, stream: str) -> None:
     assert (empty.data, empty.headers, empty.headers_all, empty.hdrs) == (None, None, None, None)
 
 
-async def test_messages_that_are_not_there(js: JetStreamContext, stream: str) -> None:
+async def test_get_msg_of_missing_message_raises_not_found(js: JetStreamContext, stream: str) -> None:
     with pytest.raises(NotFoundError) as gone:
         await js.get_msg(stream, 1)
     assert (gone.value.code, gone.value.err_code) == (404, 10037)
@@ -48,7 +48,7 @@ async def test_messages_that_are_not_there(js: JetStreamContext, stream: str) ->
     assert gone.value.err_code == 10059
 
 
-async def test_direct_get(js: JetStreamContext, stream: str) -> None:
+async def test_direct_get_returns_stored_message(js: JetStreamContext, stream: str) -> None:
     config = (await js.stream_info(stream)).config
     with pytest.raises(NoRespondersError, match="allow_direct"):
         await js.get_msg(stream, 1, direct=True)
@@ -85,7 +85,7 @@ async def test_direct_get(js: JetStreamContext, stream: str) -> None:
         await js.get_last_msg(stream, "a b", direct=True)
 
 
-async def test_delete_msg(js: JetStreamContext, stream: str) -> None:
+async def test_delete_msg_removes_message(js: JetStreamContext, stream: str) -> None:
     await fill_subjects(js, stream, ["a", "b", "c"])
     assert await js.delete_msg(stream, 1) is True
     assert await js.delete_msg(stream_name=stream, seq=2, erase=False) is True

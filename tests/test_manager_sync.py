@@ -14,7 +14,7 @@ from jetarrow.sync import JetStream, JetStreamManager, Stream
 from .tools import fill_sync, in_threads
 
 
-def test_streams(own_sync: JetStream) -> None:
+def test_sync_manager_manages_streams(own_sync: JetStream) -> None:
     assert own_sync.account_info().streams == 0
     made = own_sync.add_stream(name="A", subjects=["a.>"], storage="memory", max_age=timedelta(hours=1))
     assert (made.config.max_age, own_sync.stream_info("A").config) == (3600, made.config)
@@ -34,7 +34,7 @@ def test_streams(own_sync: JetStream) -> None:
         own_sync.stream_info("a b")
 
 
-def test_lists_go_through_all_pages(own_sync: JetStream) -> None:
+def test_sync_lists_return_all_pages(own_sync: JetStream) -> None:
     assert (list(own_sync.stream_names()), list(own_sync.streams()), own_sync.streams_info()) == ([], [], [])
     wanted = [f"S{number:03}" for number in range(520)]
     for name in wanted:
@@ -52,7 +52,7 @@ def test_lists_go_through_all_pages(own_sync: JetStream) -> None:
     assert own_sync.account_info(totals=False).api.total == before + 2
 
 
-def test_messages(sync_js: JetStream, stream: str) -> None:
+def test_sync_manager_reads_and_deletes_messages(sync_js: JetStream, stream: str) -> None:
     config = sync_js.stream_info(stream).config
     sync_js.update_stream(config, allow_direct=True)
     fill_sync(sync_js, stream, 4)
@@ -66,7 +66,7 @@ def test_messages(sync_js: JetStream, stream: str) -> None:
         sync_js.get_msg(stream, 2, direct=True)
 
 
-def test_consumers(sync_js: JetStream, stream: str) -> None:
+def test_sync_manager_manages_consumers(sync_js: JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 3)
     made = sync_js.add_consumer(stream, api.ConsumerConfig(durable_name="c"), max_deliver=3)
     assert (made.num_pending, sync_js.consumer_info(stream, "c").config) == (3, made.config)
@@ -80,7 +80,7 @@ def test_consumers(sync_js: JetStream, stream: str) -> None:
         sync_js.consumer_info(stream, "c")
 
 
-def test_stream_handle(sync_js: JetStream, stream: str) -> None:
+def test_sync_stream_handle_manages_stream(sync_js: JetStream, stream: str) -> None:
     name = f"{stream}H"
     handle = sync_js.get_or_create_stream(name=name, subjects=[f"{name}.>"], allow_direct=True)
     assert isinstance(handle, Stream)
@@ -114,7 +114,7 @@ def test_stream_handle(sync_js: JetStream, stream: str) -> None:
     sync_js.delete_stream(name)
 
 
-def test_consumer_handle(sync_js: JetStream, stream: str) -> None:
+def test_sync_consumer_handle_manages_consumer(sync_js: JetStream, stream: str) -> None:
     reader = sync_js.stream(stream).create_consumer(durable_name="c", max_ack_pending=-1)
     assert (reader.name, reader.stream_name, repr(reader)) == ("c", stream, f"<Consumer c of {stream}>")
     fill_sync(sync_js, stream, 30)
@@ -140,7 +140,7 @@ def test_consumer_handle(sync_js: JetStream, stream: str) -> None:
     assert not reader.resume().paused
 
 
-def test_managers_of_a_connection(own_server: NatsServer) -> None:
+def test_sync_connection_creates_managers(own_server: NatsServer) -> None:
     with jetarrow.sync.connect(own_server.url) as nc:
         jsm = nc.jsm(timeout=2)
         assert type(jsm) is JetStreamManager
@@ -151,7 +151,7 @@ def test_managers_of_a_connection(own_server: NatsServer) -> None:
         assert nc.jetstream_manager(check_api=False, domain="nowhere").stream("A").name == "A"
 
 
-def test_many_threads_share_a_manager(sync_js: JetStream, stream: str) -> None:
+def test_threads_share_sync_manager(sync_js: JetStream, stream: str) -> None:
     names: list[str] = []
 
     def work(number: int) -> None:

@@ -77,7 +77,7 @@ async def there() -> AsyncIterator[JetStreamContext]:
 
 
 @pytest.mark.parametrize("verb", STREAMS)
-async def test_a_stream(there: JetStreamContext, verb: str) -> None:
+async def test_missing_stream_is_named_with_suggestion(there: JetStreamContext, verb: str) -> None:
     with pytest.raises(NotFoundError) as caught:
         await STREAMS[verb](there)
     assert STREAM in str(caught.value)
@@ -85,7 +85,7 @@ async def test_a_stream(there: JetStreamContext, verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", CONSUMERS)
-async def test_a_consumer(there: JetStreamContext, verb: str) -> None:
+async def test_missing_consumer_is_named_with_suggestion(there: JetStreamContext, verb: str) -> None:
     with pytest.raises(NotFoundError) as caught:
         await CONSUMERS[verb](there)
     assert CONSUMER in str(caught.value)
@@ -93,32 +93,32 @@ async def test_a_consumer(there: JetStreamContext, verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", BUCKETS)
-async def test_a_bucket(there: JetStreamContext, verb: str) -> None:
+async def test_missing_bucket_is_named_with_suggestion(there: JetStreamContext, verb: str) -> None:
     with pytest.raises(BucketNotFoundError) as caught:
         await BUCKETS[verb](there)
     assert "bucket 'FLIGTHS' does not exist; did you mean 'FLIGHTS'?" in str(caught.value)
 
 
 @pytest.mark.parametrize("verb", DIRECT)
-async def test_a_direct_get(there: JetStreamContext, verb: str) -> None:
+async def test_direct_get_of_missing_stream_has_suggestion(there: JetStreamContext, verb: str) -> None:
     with pytest.raises(NoRespondersError) as caught:
         await DIRECT[verb](there)
     assert STREAM in str(caught.value)
 
 
-async def test_a_direct_get_of_a_stream_that_does_not_allow_it(there: JetStreamContext) -> None:
+async def test_direct_get_without_allow_direct_names_setting(there: JetStreamContext) -> None:
     with pytest.raises(NoRespondersError, match="set allow_direct=True for stream 'FLIGHTS'"):
         await there.get_msg("FLIGHTS", 1, direct=True)
 
 
-async def test_nothing_near(there: JetStreamContext) -> None:
+async def test_missing_name_without_similar_one_has_no_suggestion(there: JetStreamContext) -> None:
     with pytest.raises(NotFoundError, match="stream 'xyz' does not exist "):
         await there.stream_info("xyz")
     with pytest.raises(BucketNotFoundError, match="bucket 'xyz' does not exist "):
         await there.key_value("xyz")
 
 
-async def test_what_is_not_expected_to_be_there_costs_no_request(there: JetStreamContext) -> None:
+async def test_expected_not_found_makes_no_name_request(there: JetStreamContext) -> None:
     """Verbs that look before they create ask nobody what is near."""
     nc = there._api.session.client
     asked: list[str] = []
@@ -143,7 +143,7 @@ async def test_what_is_not_expected_to_be_there_costs_no_request(there: JetStrea
     await there.delete_stream("FLIGHTY")
 
 
-async def test_the_sync_face(there: JetStreamContext) -> None:
+async def test_sync_errors_have_suggestion(there: JetStreamContext) -> None:
     with jetarrow.sync.connect(there._api.session.client.connected_url.geturl()) as nc:
         js = nc.jetstream()
         for call in (js.stream_info, js.purge_stream, lambda name: js.fetch(name, "worker")):
@@ -154,7 +154,7 @@ async def test_the_sync_face(there: JetStreamContext) -> None:
             js.key_value("FLIGTHS")
 
 
-async def test_who_may_not_list_has_the_error_itself() -> None:
+async def test_user_without_list_permission_gets_plain_error() -> None:
     config = (
         'authorization: {users: [{user: a, password: b, permissions: {publish: {deny: ["$JS.API.STREAM.NAMES"]}}}]}\n'
     )

@@ -22,7 +22,7 @@ async def rows(js: JetStreamContext, stream: str) -> list[dict[str, Any]]:
     return found
 
 
-async def test_one_message(js: JetStreamContext, stream: str) -> None:
+async def test_publish_returns_ack(js: JetStreamContext, stream: str) -> None:
     headers = {"One": "1", "Two": ["2", "zwei"]}
     ack = await js.publish(f"{stream}.a", b"payload", headers=headers, msg_id="id-1")
     assert (ack.stream, ack.seq, ack.duplicate) == (stream, 1, False)
@@ -34,7 +34,7 @@ async def test_one_message(js: JetStreamContext, stream: str) -> None:
     assert row["headers"] == [("Nats-Msg-Id", ["id-1"]), ("One", ["1"]), ("Two", ["2", "zwei"])]
 
 
-async def test_server_refusals_are_typed(js: JetStreamContext, stream: str) -> None:
+async def test_server_errors_are_typed(js: JetStreamContext, stream: str) -> None:
     with pytest.raises(js_errors.NoStreamResponseError, match="nobody"):
         await js.publish("nobody.listens", b"")
     with pytest.raises(js_errors.APIError) as info:
@@ -58,7 +58,7 @@ BAD_SUBJECTS = [
 
 
 @pytest.mark.parametrize("subject", BAD_SUBJECTS, ids=lambda s: repr(s[:12]))
-async def test_bad_subjects(js: JetStreamContext, stream: str, subject: str) -> None:
+async def test_invalid_subjects_are_rejected(js: JetStreamContext, stream: str, subject: str) -> None:
     good = f"{stream}.a"
     with pytest.raises(errors.BadSubjectError):
         await js.publish(subject, b"")
@@ -82,7 +82,7 @@ async def test_bad_subjects(js: JetStreamContext, stream: str, subject: str) -> 
     ],
     ids=repr,
 )
-async def test_bad_headers(js: JetStreamContext, stream: str, headers: dict[str, Any]) -> None:
+async def test_invalid_headers_are_rejected(js: JetStreamContext, stream: str, headers: dict[str, Any]) -> None:
     with pytest.raises(errors.BadHeaderError):
         await js.publish(f"{stream}.a", b"", headers=headers)
     with pytest.raises(errors.BadHeaderError):
@@ -90,7 +90,7 @@ async def test_bad_headers(js: JetStreamContext, stream: str, headers: dict[str,
     assert (await js.publish(f"{stream}.a", b"still alive")).seq == 1
 
 
-async def test_payload_limit_counts_headers(nc: Client, js: JetStreamContext, stream: str) -> None:
+async def test_max_payload_includes_headers(nc: Client, js: JetStreamContext, stream: str) -> None:
     limit = nc.max_payload
     subject = f"{stream}.a"
     assert (await js.publish(subject, bytes(limit))).seq == 1
@@ -105,7 +105,7 @@ async def test_payload_limit_counts_headers(nc: Client, js: JetStreamContext, st
     assert (await js.stream_info(stream)).state.messages == 1
 
 
-async def test_wrong_types(js: JetStreamContext, stream: str) -> None:
+async def test_wrong_types_raise_type_error(js: JetStreamContext, stream: str) -> None:
     subject = f"{stream}.a"
     for payload in (None, 1, 1.5, object(), {"a": 1}):
         with pytest.raises(TypeError):
@@ -125,7 +125,7 @@ async def test_wrong_types(js: JetStreamContext, stream: str) -> None:
     assert (await js.stream_info(stream)).state.messages == 0
 
 
-async def test_every_kind_of_payload(js: JetStreamContext, stream: str) -> None:
+async def test_publish_accepts_each_payload_type(js: JetStreamContext, stream: str) -> None:
     kinds = [
         b"bytes",
         bytearray(b"bytearray"),
@@ -140,7 +140,7 @@ async def test_every_kind_of_payload(js: JetStreamContext, stream: str) -> None:
     assert [row["data"] for row in await rows(js, stream)] == expected
 
 
-async def test_each_row_has_its_result(js: JetStreamContext, stream: str) -> None:
+async def test_publish_batch_returns_result_per_row(js: JetStreamContext, stream: str) -> None:
     subjects = [f"{stream}.a", "nobody.listens", f"{stream}.b", f"{stream}.a"]
     headers = [None, None, {"H": "b"}, None]
     result = await js.publish_batch(subjects, ["0", "1", "2", "3"], headers=headers, msg_ids=["x", None, "y", "x"])
@@ -163,7 +163,7 @@ async def test_each_row_has_its_result(js: JetStreamContext, stream: str) -> Non
 
 
 @pytest.mark.parametrize("window", [1, 7, 5_000])
-async def test_more_rows_than_window(js: JetStreamContext, stream: str, window: int) -> None:
+async def test_publish_batch_larger_than_window_stores_all(js: JetStreamContext, stream: str, window: int) -> None:
     count = 300 if window == 1 else 12_000
     payloads = [str(i) for i in range(count)]
     result = await js.publish_batch(f"{stream}.a", payloads, max_inflight=window)
@@ -172,7 +172,7 @@ async def test_more_rows_than_window(js: JetStreamContext, stream: str, window: 
     assert [row["data"].decode() for row in await rows(js, stream)] == payloads
 
 
-async def test_two_streams_in_one_call(js: JetStreamContext, stream: str) -> None:
+async def test_publish_batch_stores_into_two_streams(js: JetStreamContext, stream: str) -> None:
     other = f"{stream}-2"
     await js.add_stream(name=other, subjects=[f"{other}.>"])
     result = await js.publish_batch([f"{stream}.a", f"{other}.a"] * 50, [b"x"] * 100)
@@ -180,7 +180,7 @@ async def test_two_streams_in_one_call(js: JetStreamContext, stream: str) -> Non
     await js.delete_stream(other)
 
 
-async def test_expected_stream(js: JetStreamContext, stream: str) -> None:
+async def test_expected_stream_mismatch_is_row_error(js: JetStreamContext, stream: str) -> None:
     good = await js.publish_batch(f"{stream}.a", [b"x"], expected_stream=stream)
     assert good.stored == 1
     wrong = await js.publish_batch(f"{stream}.a", [b"x"], expected_stream="OTHER")
@@ -189,7 +189,7 @@ async def test_expected_stream(js: JetStreamContext, stream: str) -> None:
     assert error.err_code == 10060
 
 
-async def test_expectations(js: JetStreamContext, stream: str) -> None:
+async def test_publish_checks_expectations(js: JetStreamContext, stream: str) -> None:
     subject = f"{stream}.a"
     await js.publish(subject, b"x", msg_id="one", expected_stream=stream, expected_last_seq=0)
     await js.publish(subject, b"x", msg_id="two", expected_last_subject_seq=1, expected_last_msg_id="one")
@@ -207,7 +207,7 @@ async def test_expectations(js: JetStreamContext, stream: str) -> None:
     assert (await js.stream_info(stream)).state.messages == 2
 
 
-async def test_time_to_live(js: JetStreamContext, stream: str) -> None:
+async def test_publish_batch_sets_time_to_live(js: JetStreamContext, stream: str) -> None:
     config = (await js.stream_info(stream)).config.evolve(allow_msg_ttl=True)
     await js.update_stream(config)
     await js.publish(f"{stream}.a", b"x", msg_ttl=100)
@@ -221,12 +221,12 @@ async def test_time_to_live(js: JetStreamContext, stream: str) -> None:
             await js.publish_batch(f"{stream}.a", [b"x"], msg_ttl=wrong)
 
 
-async def test_nothing_to_publish(js: JetStreamContext) -> None:
+async def test_publish_batch_without_rows_returns_empty_result(js: JetStreamContext) -> None:
     result = await js.publish_batch("a.b", [])
     assert (result.count, result.ok, result.stream, result.seqs.to_pylist()) == (0, True, None, [])
 
 
-async def test_progress_is_told_and_its_error_ends_the_call(js: JetStreamContext, stream: str) -> None:
+async def test_progress_is_reported_and_its_error_raised(js: JetStreamContext, stream: str) -> None:
     calls: list[tuple[int, int | None]] = []
     await js.publish_batch(f"{stream}.a", [b"x"] * 30_000, progress=lambda done, total: calls.append((done, total)))
     assert calls[-1] == (30_000, 30_000)
@@ -244,9 +244,7 @@ KINDS = [StopIteration, StopAsyncIteration, KeyboardInterrupt, SystemExit, Gener
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("face", ["async", "sync"])
-def test_whatever_progress_raises_ends_the_call(
-    nats_url: str, stream: str, kind: type[BaseException], face: str
-) -> None:
+def test_any_exception_of_progress_is_raised(nats_url: str, stream: str, kind: type[BaseException], face: str) -> None:
     def progress(done: int, total: int | None) -> None:
         raise kind("mine")
 
@@ -272,7 +270,7 @@ def test_whatever_progress_raises_ends_the_call(
         assert "StopIteration" in str(info.value)
 
 
-async def test_cancelling_leaves_the_client_usable(js: JetStreamContext, stream: str) -> None:
+async def test_cancelled_publish_batch_leaves_client_usable(js: JetStreamContext, stream: str) -> None:
     loop, begun = asyncio.get_running_loop(), asyncio.Event()
 
     def progress(done: int, total: int | None) -> None:
@@ -287,7 +285,7 @@ async def test_cancelling_leaves_the_client_usable(js: JetStreamContext, stream:
     assert (await js.publish(f"{stream}.a", b"still alive")).stream == stream
 
 
-def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_sync_publish_and_publish_batch_store_messages(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     ack = sync_js.publish(f"{stream}.a", "one")
     assert ack.seq == 1
     result = sync_js.publish_batch(f"{stream}.a", ["x"] * 10, msg_ids=[str(i) for i in range(10)])
@@ -314,7 +312,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-async def test_arrow_columns(js: JetStreamContext, stream: str, kind: str) -> None:
+async def test_publish_batch_accepts_arrow_columns(js: JetStreamContext, stream: str, kind: str) -> None:
     ids = pa.chunked_array([pa.array(["i0"]), pa.array([None, "i2"], pa.string())])
     result = await js.publish_batch(f"{stream}.a", COLUMNS[kind], msg_ids=ids, headers={"H": "1"})
     result.raise_for_errors()
@@ -324,7 +322,7 @@ async def test_arrow_columns(js: JetStreamContext, stream: str, kind: str) -> No
     assert all(dict(row["headers"])["H"] == ["1"] for row in found)
 
 
-async def test_arrow_table_with_all_columns(js: JetStreamContext, stream: str) -> None:
+async def test_publish_batch_accepts_table_with_all_columns(js: JetStreamContext, stream: str) -> None:
     table = pa.table(
         {
             "subject": [f"{stream}.{i}" for i in range(4)],
@@ -347,7 +345,7 @@ async def test_arrow_table_with_all_columns(js: JetStreamContext, stream: str) -
     assert (await rows(js, stream))[-1]["headers"] == [("K", ["v"])]
 
 
-async def test_arrow_row_errors_and_refusals(nc: Client, js: JetStreamContext, stream: str) -> None:
+async def test_invalid_arrow_rows_are_row_errors(nc: Client, js: JetStreamContext, stream: str) -> None:
     limit = nc.max_payload
     result = await js.publish_batch(f"{stream}.a", pa.array([b"0", None, b"2"]))
     assert [(error.row, type(error.error)) for error in result.errors] == [(1, ValueError)]

@@ -45,7 +45,9 @@ async def failures(js: JetStreamContext, stream: str, result: PublishResult, row
     return failed
 
 
-async def test_messages_in_flight_have_a_reply_subject_each(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_messages_in_flight_have_distinct_reply_subjects(
+    js: JetStreamContext, nats_url: str, stream: str
+) -> None:
     rows = numbered()
     async with await jetarrow.connect(nats_url) as other:
         sub = await other.subscribe(f"{stream}.>")
@@ -63,7 +65,7 @@ async def test_messages_in_flight_have_a_reply_subject_each(js: JetStreamContext
     assert acked_before > ROWS / 4, "no reply subject was used again: this proves nothing"
 
 
-async def test_rejected_rows_with_equal_payloads_are_rejected(js: JetStreamContext, stream: str) -> None:
+async def test_rejected_rows_with_equal_payloads_have_errors(js: JetStreamContext, stream: str) -> None:
     """An expectation in the headers fails; payloads are the same."""
     bad = {row for row in range(ROWS) if row % 1_999 == 3 or row % 2_503 in (7, 9, 10)}
     expected = {"Nats-Expected-Last-Subject-Sequence": "999999999"}
@@ -96,7 +98,7 @@ async def test_each_rejected_row_has_its_own_error(js: JetStreamContext, stream:
     }
 
 
-async def test_a_subject_that_is_full_costs_its_neighbours_nothing(js: JetStreamContext, stream: str) -> None:
+async def test_full_subject_does_not_affect_other_rows(js: JetStreamContext, stream: str) -> None:
     """With discard new per subject, and one message a subject."""
     config = (await js.stream_info(stream)).config
     config = config.evolve(max_msgs_per_subject=1, discard="new", discard_new_per_subject=True)
@@ -110,7 +112,7 @@ async def test_a_subject_that_is_full_costs_its_neighbours_nothing(js: JetStream
     assert {getattr(error, "err_code", None) for error in failed.values()} == {10077}
 
 
-async def test_subjects_that_a_transform_makes_one_keep_their_results(js: JetStreamContext, stream: str) -> None:
+async def test_transformed_subjects_keep_their_results(js: JetStreamContext, stream: str) -> None:
     config = (await js.stream_info(stream)).config
     transform = SubjectTransform(src=f"{stream}.*", dest=f"{stream}.{{{{partition(1,1)}}}}")
     await js.update_stream(config.evolve(subject_transform=transform, max_msg_size=100))
@@ -124,7 +126,9 @@ async def test_subjects_that_a_transform_makes_one_keep_their_results(js: JetStr
 
 @pytest.mark.parametrize("how", ["recreated", "purged"])
 @pytest.mark.parametrize("face", ["publish_batch", "publish_async"])
-async def test_sequences_that_fall_leave_no_row_unknown(js: JetStreamContext, stream: str, how: str, face: str) -> None:
+async def test_decreasing_sequences_leave_no_row_unknown(
+    js: JetStreamContext, stream: str, how: str, face: str
+) -> None:
     """A stream that is deleted and made again, or purged with another first sequence, while nothing is in flight."""
     config = (await js.stream_info(stream)).config
     half = ROWS // 2
@@ -186,7 +190,7 @@ async def is_stored_in_both(here: JetStreamContext, there: JetStreamContext) -> 
 
 
 @pytest.mark.parametrize("leaf_begins", ["before", "meanwhile"])
-async def test_acks_of_a_second_jetstream_end_no_other_rows(leaf_begins: str) -> None:
+async def test_acks_of_second_jetstream_resolve_no_other_rows(leaf_begins: str) -> None:
     """A leaf node's JetStream, in a domain of its own, takes the same subject into a stream of the same name."""
     with hub_and_leaf() as (hub_url, leaf_url):
         async with await jetarrow.connect(hub_url) as nc, await jetarrow.connect(leaf_url) as far:
@@ -221,7 +225,7 @@ async def test_acks_of_a_second_jetstream_end_no_other_rows(leaf_begins: str) ->
 
 
 @pytest.mark.parametrize("with_ids", [False, True])
-async def test_a_stream_that_fills(js: JetStreamContext, stream: str, with_ids: bool) -> None:
+async def test_rows_of_full_stream_have_errors(js: JetStreamContext, stream: str, with_ids: bool) -> None:
     most = 25_007
     await js.update_stream((await js.stream_info(stream)).config.evolve(max_msgs=most, discard="new"))
     rows = numbered()
@@ -232,7 +236,7 @@ async def test_a_stream_that_fills(js: JetStreamContext, stream: str, with_ids: 
     assert {error.err_code for error in failed.values()} == {10077}  # type: ignore[attr-defined]
 
 
-async def test_rows_that_are_refused_among_others(js: JetStreamContext, stream: str) -> None:
+async def test_oversized_rows_among_others_have_errors(js: JetStreamContext, stream: str) -> None:
     """Too large for the stream; at places that hit groups at their begin, middle and end, and several of one group."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(max_msg_size=100))
     bad = {row for row in range(ROWS) if row % 1_999 < 1 or row % 2_503 in (7, 9, 10)}
@@ -243,7 +247,7 @@ async def test_rows_that_are_refused_among_others(js: JetStreamContext, stream: 
     assert {error.err_code for error in failed.values()} == {10054}  # type: ignore[attr-defined]
 
 
-async def test_rows_that_nobody_takes_among_others(js: JetStreamContext, stream: str) -> None:
+async def test_rows_without_stream_among_others_have_errors(js: JetStreamContext, stream: str) -> None:
     bad = {row for row in range(ROWS) if row % 3_001 == 0}
     rows = numbered()
     subjects = [f"nobody.{stream}" if row in bad else f"{stream}.{row % 7}" for row in range(ROWS)]
@@ -253,7 +257,9 @@ async def test_rows_that_nobody_takes_among_others(js: JetStreamContext, stream:
     assert {type(error) for error in failed.values()} == {NoStreamResponseError}
 
 
-async def test_a_stream_that_is_away_for_a_moment(nc: jetarrow.Client, js: JetStreamContext, stream: str) -> None:
+async def test_rows_during_stream_outage_are_resent_in_order(
+    nc: jetarrow.Client, js: JetStreamContext, stream: str
+) -> None:
     """What nobody took is sent again, before all that was published after it."""
     config = (await js.stream_info(stream)).config
     begun, back = asyncio.Event(), threading.Event()
@@ -288,7 +294,7 @@ async def test_a_stream_that_is_away_for_a_moment(nc: jetarrow.Client, js: JetSt
     assert result.seqs.to_pylist() == list(range(1, given + 1))
 
 
-async def test_duplicates_among_others(js: JetStreamContext, stream: str) -> None:
+async def test_duplicate_rows_among_others_are_reported(js: JetStreamContext, stream: str) -> None:
     """Rows with the id of an earlier one, near and far, and of one that somebody published before."""
     await js.publish(f"{stream}.a", b"before", headers={"Nats-Msg-Id": "before"})
     same = {row: row - row % 5_000 for row in range(2_003, ROWS, 1_777)}
@@ -305,7 +311,9 @@ async def test_duplicates_among_others(js: JetStreamContext, stream: str) -> Non
 
 
 @pytest.mark.parametrize("every", [2_777, 499, 97])
-async def test_rows_of_two_streams(js: JetStreamContext, nats_url: str, stream: str, every: int) -> None:
+async def test_rows_of_two_streams_have_their_sequences(
+    js: JetStreamContext, nats_url: str, stream: str, every: int
+) -> None:
     """Runs of one stream with single rows of another, whose acks come before or after those of their neighbours."""
     other = f"{stream}other"
     await js.add_stream(name=other, subjects=[f"{other}.>"])
@@ -322,7 +330,9 @@ async def test_rows_of_two_streams(js: JetStreamContext, nats_url: str, stream: 
 
 
 @pytest.mark.parametrize("with_ids", [False, True])
-async def test_rows_without_an_answer(js: JetStreamContext, nats_url: str, stream: str, with_ids: bool) -> None:
+async def test_only_rows_without_response_time_out(
+    js: JetStreamContext, nats_url: str, stream: str, with_ids: bool
+) -> None:
     """Somebody hears them and says nothing: they have no result in time, and only they."""
     rows = numbered()
     deaf = {row for row in range(20_000, ROWS) if row % 53 in (0, 1, 30)}
@@ -341,7 +351,7 @@ async def ignore(msg: jetarrow.Msg) -> None:
     pass
 
 
-async def test_a_user_who_may_not_ask_the_stream_has_exact_results() -> None:
+async def test_user_without_get_permission_has_exact_results() -> None:
     config = """
     authorization { users = [
         { user: admin, password: a }
@@ -367,7 +377,7 @@ async def test_a_user_who_may_not_ask_the_stream_has_exact_results() -> None:
     assert not refused, "it asked for what it may not"
 
 
-async def test_futures_of_a_stream_that_fills(js: JetStreamContext, stream: str) -> None:
+async def test_futures_of_full_stream_have_errors(js: JetStreamContext, stream: str) -> None:
     most = 25_007
     await js.update_stream((await js.stream_info(stream)).config.evolve(max_msgs=most, discard="new"))
     futures = [await js.publish_async(f"{stream}.a", row, wait_stall=30) for row in numbered()]

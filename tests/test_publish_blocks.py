@@ -9,7 +9,7 @@ import pytest
 from jetarrow.js.client import JetStreamContext
 
 
-async def test_arrow_stream_is_read_block_by_block(js: JetStreamContext, stream: str) -> None:
+async def test_arrow_stream_is_read_after_previous_block_was_sent(js: JetStreamContext, stream: str) -> None:
     """The producer is asked for the next block only when the one before it is on its way."""
     schema = pa.schema([("data", pa.binary())])
     made: list[int] = []
@@ -37,7 +37,7 @@ async def test_arrow_stream_is_read_block_by_block(js: JetStreamContext, stream:
         await js.publish_batch(f"{stream}.a", pa.RecordBatchReader.from_batches(schema, broken()))
 
 
-async def test_rows_of_a_stream_are_counted_through_its_blocks(js: JetStreamContext, stream: str) -> None:
+async def test_row_numbers_continue_across_blocks(js: JetStreamContext, stream: str) -> None:
     subjects = [f"{stream}.a"] * 14
     kind = pa.schema([("data", pa.binary()), ("subject", pa.string())])
     first = pa.record_batch([[b"x"] * 10, subjects[:10]], schema=kind)

@@ -28,7 +28,7 @@ async def headers(js: JetStreamContext, stream: str, seq: int) -> dict[str, str]
 
 
 @pytest.mark.parametrize(("ttl", "sent"), [("never", "never"), (90, "90"), (timedelta(minutes=2), "120"), (1.5, "1")])
-async def test_time_to_live(js: JetStreamContext, rich: str, ttl: Any, sent: str) -> None:
+async def test_msg_ttl_expires_message(js: JetStreamContext, rich: str, ttl: Any, sent: str) -> None:
     ack = await js.publish(f"{rich}.a", b"x", msg_ttl=ttl)
     assert await headers(js, rich, ack.seq) == {"Nats-TTL": sent}
     future = await js.publish_async(f"{rich}.a", b"x", msg_ttl=ttl)
@@ -36,14 +36,14 @@ async def test_time_to_live(js: JetStreamContext, rich: str, ttl: Any, sent: str
 
 
 @pytest.mark.parametrize("ttl", ["1h", 0, float("nan"), float("inf"), timedelta(0)])
-async def test_no_time_to_live(js: JetStreamContext, rich: str, ttl: Any) -> None:
+async def test_invalid_msg_ttl_is_rejected(js: JetStreamContext, rich: str, ttl: Any) -> None:
     with pytest.raises(ValueError, match="msg_ttl"):
         await js.publish(f"{rich}.a", b"x", msg_ttl=ttl)
     with pytest.raises(ValueError, match="msg_ttl"):
         await js.publish_batch(f"{rich}.a", [b"x"], msg_ttl=ttl)
 
 
-async def test_a_message_that_never_goes(js: JetStreamContext, stream: str) -> None:
+async def test_msg_ttl_never_overrides_max_age(js: JetStreamContext, stream: str) -> None:
     await js.update_stream(stream, allow_msg_ttl=True, max_age=1, duplicate_window=1)
     await js.publish(f"{stream}.a", b"goes")
     await js.publish(f"{stream}.a", b"stays", msg_ttl="never")
@@ -55,7 +55,7 @@ async def test_a_message_that_never_goes(js: JetStreamContext, stream: str) -> N
     assert (await js.get_msg(stream, 2)).data == b"stays"
 
 
-async def test_roll_up(js: JetStreamContext, rich: str) -> None:
+async def test_rollup_replaces_earlier_messages(js: JetStreamContext, rich: str) -> None:
     for token in "aab":
         await js.publish(f"{rich}.{token}", b"old")
     await js.publish(f"{rich}.a", b"all of a", rollup="sub")
@@ -65,7 +65,7 @@ async def test_roll_up(js: JetStreamContext, rich: str) -> None:
     assert (await js.stream_info(rich)).state.messages == 1
 
 
-async def test_the_last_sequence_of_another_subject(js: JetStreamContext, rich: str) -> None:
+async def test_expected_last_sequence_of_other_subject_is_checked(js: JetStreamContext, rich: str) -> None:
     await js.publish(f"{rich}.orders.1", b"x")
     await js.publish(
         f"{rich}.orders.2", b"x", expected_last_subject_seq=1, expected_last_subject_seq_subject=f"{rich}.orders.*"
@@ -77,7 +77,7 @@ async def test_the_last_sequence_of_another_subject(js: JetStreamContext, rich: 
     assert info.value.err_code == ErrorCode.STREAM_WRONG_LAST_SEQUENCE
 
 
-async def test_a_message_for_later(js: JetStreamContext, rich: str) -> None:
+async def test_scheduled_message_is_published_once(js: JetStreamContext, rich: str) -> None:
     later = datetime.now(UTC) + timedelta(seconds=1)
     sub = await js.subscribe(f"{rich}.target")
     await js.publish(
@@ -99,7 +99,7 @@ async def test_a_message_for_later(js: JetStreamContext, rich: str) -> None:
         await js.get_last_msg(rich, f"{rich}.schedule")
 
 
-async def test_a_message_again_and_again(js: JetStreamContext, rich: str) -> None:
+async def test_scheduled_message_is_published_repeatedly(js: JetStreamContext, rich: str) -> None:
     sub = await js.subscribe(f"{rich}.every")
     await js.publish(f"{rich}.schedule", b"tick", schedule=timedelta(seconds=1), schedule_target=f"{rich}.every")
     assert [(await sub.next_msg(10)).data for _ in range(2)] == [b"tick"] * 2
@@ -116,7 +116,7 @@ async def test_a_message_again_and_again(js: JetStreamContext, rich: str) -> Non
     assert (stored[Header.SCHEDULE], stored[Header.SCHEDULE_TIME_ZONE]) == ("0 30 14 * * *", "Europe/Berlin")
 
 
-async def test_a_schedule_of_what_another_subject_has(js: JetStreamContext, rich: str) -> None:
+async def test_schedule_publishes_last_message_of_source(js: JetStreamContext, rich: str) -> None:
     await js.publish(f"{rich}.sensor", b"21 degrees")
     sub = await js.subscribe(f"{rich}.sampled")
     await js.publish(
@@ -137,13 +137,15 @@ async def test_a_schedule_of_what_another_subject_has(js: JetStreamContext, rich
         ({"schedule": "@hourly", "schedule_target": "a", "schedule_ttl": 0}, "schedule_ttl"),
     ],
 )
-async def test_what_cannot_be_asked(js: JetStreamContext, stream: str, options: dict[str, Any], match: str) -> None:
+async def test_invalid_extras_are_rejected(
+    js: JetStreamContext, stream: str, options: dict[str, Any], match: str
+) -> None:
     with pytest.raises(ValueError, match=match):
         await js.publish(f"{stream}.a", **options)
     assert (await js.stream_info(stream)).state.messages == 0
 
 
-async def test_the_keywords_are_those_that_are_typed(js: JetStreamContext, stream: str) -> None:
+async def test_unknown_extras_raise_type_error(js: JetStreamContext, stream: str) -> None:
     for name in PublishExtras.__annotations__:
         given: dict[str, Any] = {name: None}
         await js.publish(f"{stream}.a", **given)
@@ -153,13 +155,13 @@ async def test_the_keywords_are_those_that_are_typed(js: JetStreamContext, strea
             await call(f"{stream}.a", schedul="@hourly")
 
 
-async def test_schedules_of_a_stream_without(js: JetStreamContext, stream: str) -> None:
+async def test_schedule_without_allow_msg_schedules_is_rejected(js: JetStreamContext, stream: str) -> None:
     with pytest.raises(BadRequestError) as info:
         await js.publish(f"{stream}.a", schedule="@hourly", schedule_target=f"{stream}.b")
     assert info.value.err_code == ErrorCode.MESSAGE_SCHEDULES_DISABLED
 
 
-async def test_counters(own: JetStreamContext) -> None:
+async def test_increment_returns_counter_value(own: JetStreamContext) -> None:
     await own.add_stream(name="C", subjects=["c.>"], allow_msg_counter=True, allow_direct=True)
     assert [await own.increment("c.a"), await own.increment("c.a", 10), await own.increment("c.a", by=-4)] == [1, 11, 7]
     assert [await own.counter("C", "c.a"), await own.stream("C").counter("c.b")] == [7, 0]
@@ -177,7 +179,7 @@ async def test_counters(own: JetStreamContext) -> None:
         await own.counter("P", "p")
 
 
-def test_counters_that_block(own_sync: jetarrow.sync.JetStream) -> None:
+def test_sync_increment_returns_counter_value(own_sync: jetarrow.sync.JetStream) -> None:
     own_sync.add_stream(name="C", subjects=["c.>"], allow_msg_counter=True)
     assert (own_sync.increment("c.a", 5), own_sync.counter("C", "c.a")) == (5, 5)
     assert own_sync.stream("C").counter("c.a") == 5
@@ -188,7 +190,7 @@ KINDS = {"list": list, "pyarrow": pa.array, "tuple": tuple}
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("payloads", [[b"1", b"2", b"3", b"4"], pa.array([b"1", b"2", b"3", b"4"])])
-async def test_expectations_per_row(js: JetStreamContext, rich: str, kind: str, payloads: Any) -> None:
+async def test_expectations_per_row_are_checked(js: JetStreamContext, rich: str, kind: str, payloads: Any) -> None:
     await js.publish(f"{rich}.b", b"0")
     subjects = [f"{rich}.{token}" for token in "abac"]
     result = await js.publish_batch(
@@ -206,7 +208,7 @@ async def test_expectations_per_row(js: JetStreamContext, rich: str, kind: str, 
     assert found == [{expected: "0"}, {"Nats-TTL": "60"}, {expected: "0"}]
 
 
-async def test_one_expectation_for_all_rows(js: JetStreamContext, rich: str) -> None:
+async def test_single_expectation_applies_to_all_rows(js: JetStreamContext, rich: str) -> None:
     result = await js.publish_batch(
         f"{rich}.a", [b"1", b"2"], expected_last_subject_seq=0, msg_ttl="never", max_inflight=1
     )
@@ -219,7 +221,7 @@ async def test_one_expectation_for_all_rows(js: JetStreamContext, rich: str) -> 
     result.raise_for_errors()
 
 
-async def test_expectations_beside_other_headers(js: JetStreamContext, rich: str) -> None:
+async def test_expectations_keep_other_headers(js: JetStreamContext, rich: str) -> None:
     kind = pa.map_(pa.string(), pa.list_(pa.string()))
     table = pa.table(
         {
@@ -249,7 +251,7 @@ async def test_expectations_beside_other_headers(js: JetStreamContext, rich: str
         ({"msg_ttl": [5, "soon"]}, ValueError, "msg_ttl"),
     ],
 )
-async def test_expectations_that_do_not_fit(
+async def test_expectations_of_wrong_length_are_rejected(
     js: JetStreamContext, rich: str, options: dict[str, Any], kind: type[Exception], match: str
 ) -> None:
     with pytest.raises(kind, match=match):
@@ -257,7 +259,7 @@ async def test_expectations_that_do_not_fit(
     assert (await js.stream_info(rich)).state.messages == 0
 
 
-async def test_a_stream_of_rows_is_not_counted(js: JetStreamContext, rich: str) -> None:
+async def test_expectations_per_row_reject_arrow_stream(js: JetStreamContext, rich: str) -> None:
     rows = pa.RecordBatchReader.from_batches(pa.schema({"data": pa.binary()}), iter(()))
     with pytest.raises(TypeError, match="not an Arrow stream"):
         await js.publish_batch(f"{rich}.a", rows, msg_ttl=[5])

@@ -15,7 +15,7 @@ from jetarrow.server import NatsServer
 
 @pytest.mark.parametrize("mode", ["window", "fast"])
 @pytest.mark.parametrize("most", [2**59, 2**60, 2**63 - 1])
-async def test_a_window_without_bounds(js: JetStreamContext, stream: str, mode: str, most: int) -> None:
+async def test_large_window_stores_all(js: JetStreamContext, stream: str, mode: str, most: int) -> None:
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_batched=True))
     for max_bytes in (1 << 20, most):
         rows = [b"x"] * 500
@@ -28,7 +28,7 @@ async def test_a_window_without_bounds(js: JetStreamContext, stream: str, mode: 
 
 @pytest.mark.parametrize("mode", ["window", "fast"])
 @pytest.mark.parametrize("most", [1, 1_000, 100_000])
-async def test_a_small_byte_window_stores_all(js: JetStreamContext, stream: str, mode: str, most: int) -> None:
+async def test_small_max_bytes_stores_all(js: JetStreamContext, stream: str, mode: str, most: int) -> None:
     """Rows larger than the window too: each alone."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_batched=True))
     rows = [b"%d:" % i + b"x" * (0 if i % 7 else 3_000) for i in range(300)]
@@ -40,7 +40,7 @@ async def test_a_small_byte_window_stores_all(js: JetStreamContext, stream: str,
         await js.publish_batch(f"{stream}.a", rows, max_bytes=0)
 
 
-async def test_fast_rows_that_grow(js: JetStreamContext, stream: str) -> None:
+async def test_fast_rows_of_growing_size_are_stored(js: JetStreamContext, stream: str) -> None:
     """The server grants acks by rows, as the first of them is: many larger ones come before the next ack."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_batched=True))
     rows = [b"x"] * 10 + [b"%d" % i + b"x" * 100_000 for i in range(300)]
@@ -51,7 +51,7 @@ async def test_fast_rows_that_grow(js: JetStreamContext, stream: str) -> None:
     assert (await js.read(stream, columns=["data"]).read_all()).column(0).to_pylist() == rows
 
 
-async def test_no_message_crosses_max_bytes(own_server: NatsServer) -> None:
+async def test_bytes_in_flight_do_not_exceed_max_bytes(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
@@ -82,7 +82,9 @@ async def _later(js: JetStreamContext, subject: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["publish", "publish_async", "publish_batch", "sync"])
-async def test_a_stream_that_is_away_for_a_moment(own_server: NatsServer, own: JetStreamContext, verb: str) -> None:
+async def test_publish_during_leader_election_is_retried(
+    own_server: NatsServer, own: JetStreamContext, verb: str
+) -> None:
     """As while its leader is elected: nobody takes the subject, and a moment later somebody does."""
     late = asyncio.create_task(_later(own, "late.>"))
     if verb == "publish":
@@ -104,7 +106,7 @@ async def test_a_stream_that_is_away_for_a_moment(own_server: NatsServer, own: J
     await late
 
 
-async def test_a_subject_without_a_stream_fails_soon(own: JetStreamContext) -> None:
+async def test_subject_without_stream_fails_early(own: JetStreamContext) -> None:
     await own.add_stream(name="S", subjects=["s.>"])
     begun = time.monotonic()
     with pytest.raises(js_errors.NoStreamResponseError):
@@ -123,7 +125,7 @@ async def test_a_subject_without_a_stream_fails_soon(own: JetStreamContext) -> N
         await own.publish("nobody", b"x", timeout=0.1)
 
 
-async def test_others_are_not_held_up(own: JetStreamContext) -> None:
+async def test_subject_without_stream_does_not_delay_other_rows(own: JetStreamContext) -> None:
     await own.add_stream(name="S", subjects=["s.>"])
     nobody = await own.publish_async("nobody", b"x")
     await asyncio.sleep(0.05)
@@ -135,7 +137,7 @@ async def test_others_are_not_held_up(own: JetStreamContext) -> None:
 
 
 @pytest.mark.parametrize("mode", ["window", "fast"])
-async def test_rows_without_an_answer_say_whether_they_were_sent(
+async def test_rows_without_response_report_whether_they_were_sent(
     own_server: NatsServer, own: JetStreamContext, mode: str
 ) -> None:
     """What went out may be stored even later, when the server goes on; what did not go out never will be."""

@@ -32,7 +32,7 @@ async def data(js: JetStreamContext, stream: str) -> list[bytes]:
 
 @pytest.mark.parametrize("count", [1, 2, 499, 500, 501, 12_345])
 @pytest.mark.parametrize("window", [5_000, 7])
-async def test_fast_stores_all_in_order(js: JetStreamContext, batched: str, count: int, window: int) -> None:
+async def test_fast_mode_stores_all_in_order(js: JetStreamContext, batched: str, count: int, window: int) -> None:
     payloads = [b"%d" % i for i in range(count)]
     result = await js.publish_batch(f"{batched}.a", payloads, mode="fast", max_inflight=window)
     result.raise_for_errors()
@@ -41,7 +41,7 @@ async def test_fast_stores_all_in_order(js: JetStreamContext, batched: str, coun
     assert await data(js, batched) == payloads
 
 
-async def test_fast_with_ids_headers_subjects_and_arrow(js: JetStreamContext, batched: str) -> None:
+async def test_fast_mode_supports_ids_headers_and_arrow(js: JetStreamContext, batched: str) -> None:
     table = pa.table(
         {
             "data": [b"%d" % i for i in range(3_000)],
@@ -58,7 +58,7 @@ async def test_fast_with_ids_headers_subjects_and_arrow(js: JetStreamContext, ba
     assert found[7]["headers"] == [("Nats-Msg-Id", ["7"])]
 
 
-async def test_fast_row_errors_end_where_they_are(js: JetStreamContext, batched: str) -> None:
+async def test_fast_mode_row_errors_affect_only_their_rows(js: JetStreamContext, batched: str) -> None:
     """Refused rows have the server's error; all others are stored once, in order."""
     headers: list[dict[str, str] | None] = [None] * 2_000
     wrong = [5, 6, 777, 1_999]
@@ -72,7 +72,7 @@ async def test_fast_row_errors_end_where_they_are(js: JetStreamContext, batched:
     assert result.stored == 1_996
 
 
-async def test_fast_refuses_no_row_for_what_others_did(js: JetStreamContext, batched: str) -> None:
+async def test_fast_mode_rejects_only_invalid_rows(js: JetStreamContext, batched: str) -> None:
     """Many rows in a row are refused, for different reasons: each other one is stored."""
     count = 3_000
     dice = random.Random(1)
@@ -92,14 +92,14 @@ async def test_fast_refuses_no_row_for_what_others_did(js: JetStreamContext, bat
     assert result.stored == count - len(wrong)
 
 
-async def test_fast_refuses_what_the_server_gets_wrong(js: JetStreamContext, batched: str) -> None:
+async def test_fast_mode_rejects_unsupported_options(js: JetStreamContext, batched: str) -> None:
     headers = [None, {"Nats-Expected-Last-Msg-Id": "x"}, None]
     result = await js.publish_batch(f"{batched}.a", [b"0", b"1", b"2"], headers=headers, mode="fast")
     assert [(error.row, type(error.error)) for error in result.errors] == [(1, ValueError)]
     assert await data(js, batched) == [b"0", b"2"]
 
 
-async def test_fast_into_a_full_stream(js: JetStreamContext, batched: str) -> None:
+async def test_fast_mode_into_full_stream_has_row_errors(js: JetStreamContext, batched: str) -> None:
     config = (await js.stream_info(batched)).config.evolve(max_msgs=100, discard="new")
     await js.update_stream(config)
     result = await js.publish_batch(f"{batched}.a", [b"x"] * 3_000, mode="fast")
@@ -113,7 +113,7 @@ async def test_fast_into_a_full_stream(js: JetStreamContext, batched: str) -> No
     assert (await data(js, batched))[100:] == [b"small", b"small"]
 
 
-async def test_refused_as_a_whole(js: JetStreamContext, batched: str, stream: str) -> None:
+async def test_rejected_batch_raises_batch_error(js: JetStreamContext, batched: str, stream: str) -> None:
     wrong = [{"Nats-Expected-Stream": "OTHER"}, None]
     with pytest.raises(js_errors.BatchError, match="nothing of it is stored") as info:
         await js.publish_batch(f"{batched}.a", [b"x", b"y"], headers=wrong, mode="fast")
@@ -130,7 +130,7 @@ async def test_refused_as_a_whole(js: JetStreamContext, batched: str, stream: st
     assert await data(js, batched) == []
 
 
-async def test_atomic(js: JetStreamContext, batched: str) -> None:
+async def test_atomic_mode_stores_all_or_none(js: JetStreamContext, batched: str) -> None:
     await js.publish(f"{batched}.a", b"before")
     payloads = [b"%d" % i for i in range(1_000)]
     result = await js.publish_batch(f"{batched}.a", payloads, mode="atomic", msg_ids=[str(i) for i in range(1_000)])
@@ -142,7 +142,7 @@ async def test_atomic(js: JetStreamContext, batched: str) -> None:
     assert await data(js, batched) == [b"before", *payloads]
 
 
-async def test_a_stream_that_lacks_it(js: JetStreamContext, stream: str) -> None:
+async def test_mode_without_stream_support_raises_error(js: JetStreamContext, stream: str) -> None:
     for mode, flag in (("fast", "allow_batched"), ("atomic", "allow_atomic")):
         with pytest.raises(errors.UnsupportedError, match=flag):
             await js.publish_batch(f"{stream}.a", [b"x"], mode=mode)
@@ -154,7 +154,7 @@ async def test_a_stream_that_lacks_it(js: JetStreamContext, stream: str) -> None
     assert (await js.stream_info(stream)).state.messages == 0
 
 
-async def test_auto(js: JetStreamContext, stream: str, batched: str) -> None:
+async def test_auto_mode_selects_supported_mode(js: JetStreamContext, stream: str, batched: str) -> None:
     plain = f"{stream}-plain"
     await js.add_stream(name=plain, subjects=[f"{plain}.>"])
     assert (await js.publish_batch(f"{plain}.a", [b"x"] * 10, mode="auto")).duplicates == 0
@@ -166,13 +166,13 @@ async def test_auto(js: JetStreamContext, stream: str, batched: str) -> None:
     await js.delete_stream(plain)
 
 
-def test_sync_twin(sync_js: jetarrow.sync.JetStream, batched: str) -> None:
+def test_sync_publish_batch_supports_modes(sync_js: jetarrow.sync.JetStream, batched: str) -> None:
     assert sync_js.publish_batch(f"{batched}.a", ["x"] * 3_000, mode="fast").stored == 3_000
     assert sync_js.publish_batch(f"{batched}.a", ["x"] * 10, mode="atomic").seqs[9] == 3_010
 
 
 @pytest.mark.parametrize("ids", [True, False])
-async def test_fast_across_kill_and_restart(own_server: NatsServer, ids: bool) -> None:
+async def test_fast_mode_across_server_restart_loses_no_row_with_id(own_server: NatsServer, ids: bool) -> None:
     """With ids nothing is lost or doubled; without, what is unknown is told as such."""
     count = 60_000
     payloads = [b"%d" % i for i in range(count)]
@@ -209,7 +209,7 @@ async def test_fast_across_kill_and_restart(own_server: NatsServer, ids: bool) -
             assert set(range(count)) - set(found) <= {error.row for error in result.errors}
 
 
-async def test_fast_gives_up_on_a_silent_server(own_server: NatsServer) -> None:
+async def test_fast_mode_with_silent_server_times_out(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="FAST", subjects=["fast.>"], allow_batched=True)
@@ -228,7 +228,7 @@ async def test_fast_gives_up_on_a_silent_server(own_server: NatsServer) -> None:
         assert isinstance(result.errors[-1].error, errors.TimeoutError)
 
 
-async def test_atomic_counts_its_own_headers() -> None:
+async def test_atomic_mode_counts_added_headers() -> None:
     """The server ends the connection for one byte too many."""
     limit = 1_024
     with NatsServer(config=f"max_payload: {limit}") as server:
@@ -252,7 +252,7 @@ async def test_atomic_counts_its_own_headers() -> None:
 
 
 @pytest.mark.parametrize("mode", ["fast", "auto"])
-async def test_a_slow_feed_is_not_waited_for_blindly(js: JetStreamContext, batched: str, mode: str) -> None:
+async def test_slow_producer_does_not_delay_sent_blocks(js: JetStreamContext, batched: str, mode: str) -> None:
     """A block that comes a little late goes out as it comes: seconds would be lost at each."""
 
     def blocks() -> Iterator[pa.RecordBatch]:
@@ -269,7 +269,7 @@ async def test_a_slow_feed_is_not_waited_for_blindly(js: JetStreamContext, batch
 
 
 @pytest.mark.parametrize("mode", ["fast", "atomic"])
-async def test_a_stream_that_is_away_at_the_start(own: JetStreamContext, mode: str) -> None:
+async def test_batch_start_during_leader_election_is_retried(own: JetStreamContext, mode: str) -> None:
     """The stream is known, and for a moment nobody takes its subject: as while its leader is elected."""
     config = {"allow_batched": True, "allow_atomic": True}
     await own.add_stream(name="S", subjects=["s.>"], **config)

@@ -41,14 +41,14 @@ TABLE = pa.table(
 
 
 @pytest.mark.parametrize("nulls", [False, True])
-async def test_a_table_comes_back(js: JetStreamContext, stream: str, nulls: bool) -> None:
+async def test_published_table_is_read_back(js: JetStreamContext, stream: str, nulls: bool) -> None:
     result = await js.publish_table(TABLE, f"{stream}.a", nulls=nulls)
     assert (result.count, result.stored, result.errors) == (3, 3, [])
     read = await js.read(stream, schema=TABLE.schema, mode="FAILFAST").read_all()
     assert pa.Table.from_struct_array(read["value"]).equals(TABLE)
 
 
-async def test_any_arrow_data_whole_or_in_pieces(js: JetStreamContext, stream: str) -> None:
+async def test_publish_table_accepts_arrays_and_streams(js: JetStreamContext, stream: str) -> None:
     frame = pl.DataFrame({"id": range(20_000)})
     table = frame.to_arrow()
     pieces = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7))
@@ -59,7 +59,7 @@ async def test_any_arrow_data_whole_or_in_pieces(js: JetStreamContext, stream: s
         assert read["id"].to_pylist() == list(range(20_000))
 
 
-async def test_subjects_are_made_of_columns(js: JetStreamContext, stream: str) -> None:
+async def test_subject_template_uses_columns(js: JetStreamContext, stream: str) -> None:
     table = pa.table(
         {
             "region": ["eu", "us", "", "a.b", None, "a b", "*", "us"],
@@ -80,14 +80,14 @@ async def test_subjects_are_made_of_columns(js: JetStreamContext, stream: str) -
     ]
 
 
-async def test_the_column_subject(js: JetStreamContext, stream: str) -> None:
+async def test_column_subject_is_used_without_template(js: JetStreamContext, stream: str) -> None:
     table = pa.table({"subject": [f"{stream}.a", "not a subject", None], "v": [1, 2, 3]})
     result = await js.publish_table(table, columns=["v"])
     assert result.stored == 1
     assert [error.row for error in result.errors] == [1, 2]
 
 
-async def test_ids(js: JetStreamContext, stream: str) -> None:
+async def test_msg_id_uses_column_or_content(js: JetStreamContext, stream: str) -> None:
     table = pa.table({"id": pa.array([1, 1, None, 2], pa.int64()), "v": [1, 2, 3, 3]})
     first = await js.publish_table(table, f"{stream}.a", msg_id="id")
     assert (first.stored, first.duplicates) == (3, 1)
@@ -98,7 +98,7 @@ async def test_ids(js: JetStreamContext, stream: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["window", "fast", "atomic", "auto"])
-async def test_modes(js: JetStreamContext, stream: str, mode: str) -> None:
+async def test_publish_table_supports_modes(js: JetStreamContext, stream: str, mode: str) -> None:
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_atomic=True, allow_batched=True))
     table = pa.table({"v": [1.0, float("inf"), 3.0]})
     if mode == "atomic":
@@ -124,7 +124,7 @@ async def test_modes(js: JetStreamContext, stream: str, mode: str) -> None:
         ({"subject": "a", "columns": ["v"], "format": "csv"}, ValueError, "format must be one of json"),
     ],
 )
-async def test_what_is_wrong_is_said_before_anything_is_sent(
+async def test_invalid_arguments_are_rejected_before_sending(
     js: JetStreamContext, options: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
     table = pa.table({"v": [1], "gap": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
@@ -132,13 +132,13 @@ async def test_what_is_wrong_is_said_before_anything_is_sent(
         await js.publish_table(table, **options)
 
 
-async def test_no_table(js: JetStreamContext) -> None:
+async def test_publish_table_rejects_other_data(js: JetStreamContext) -> None:
     for wrong in ([1, 2], pa.array([1, 2]), "text"):
         with pytest.raises(TypeError, match="table"):
             await js.publish_table(wrong, "a")  # type: ignore[arg-type]
 
 
-def test_blocking_with_progress(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_sync_publish_table_reports_progress(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     seen: list[tuple[int, int | None]] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -151,7 +151,7 @@ def test_blocking_with_progress(sync_js: jetarrow.sync.JetStream, stream: str) -
     assert seen[-1] == (3, 3)
 
 
-async def test_the_page(own: JetStreamContext) -> None:
+async def test_blocks_of_tables_page_run(own: JetStreamContext) -> None:
     """docs/tables.md: its blocks run."""
     await own.add_stream(name="ORDERS", subjects=["orders.>"])
     page = (Path(__file__).parents[1] / "docs" / "tables.md").read_text("utf-8")
@@ -181,7 +181,7 @@ class Producer:
 
 
 @pytest.mark.parametrize("form", ["json", "arrow"])
-def test_what_arrow_panics_on_is_an_error(sync_js: jetarrow.sync.JetStream, stream: str, form: str) -> None:
+def test_arrow_panic_raises_error(sync_js: jetarrow.sync.JetStream, stream: str, form: str) -> None:
     """In a function that is called through Arrow's C interface: a panic that left it would end the process."""
     sliced = pa.table({"a": [{"a": {"b": 1}}, {"a": {"b": 2}}]}).slice(1)
     with pytest.raises(ValueError, match="internal error"):

@@ -48,7 +48,7 @@ async def publish_beside(url: str, js: JetStreamContext, stream: str, answer: An
         return [int(seq) for seq in result.seqs]
 
 
-async def test_reply_subjects_are_used_again(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_reply_subjects_are_reused_after_ordered_acks(js: JetStreamContext, nats_url: str, stream: str) -> None:
     async with await jetarrow.connect(nats_url) as other:
         sub = await other.subscribe(f"{stream}.>")
         await other.flush()
@@ -75,7 +75,7 @@ def junk(stream: str, row: int) -> object:
 
 @pytest.mark.parametrize("with_ids", [False, True])
 @pytest.mark.parametrize("answer", [twice, of_another_stream, junk])
-async def test_a_second_answer_is_not_taken_for_that_of_another_row(
+async def test_second_ack_resolves_no_other_row(
     js: JetStreamContext, nats_url: str, stream: str, answer: Answer, with_ids: bool
 ) -> None:
     ids = {"msg_ids": [f"id{row}" for row in range(ROWS)]} if with_ids else {}

@@ -37,7 +37,9 @@ async def beside(nc: jetarrow.Client, stream: str, max_inflight: int | None) -> 
     return statistics.median(took)
 
 
-async def test_a_small_publish_is_not_behind_a_bulk_one(nats_url: str, js: JetStreamContext, stream: str) -> None:
+async def test_small_publish_is_not_queued_behind_bulk_publish(
+    nats_url: str, js: JetStreamContext, stream: str
+) -> None:
     async with slow_link(nats_url, DELAY, RATE) as link, await jetarrow.connect(link.url) as nc:
         # As many as 3 MB, which the link takes for 1.5 s.
         fixed = await beside(nc, stream, 5_000)
@@ -45,7 +47,7 @@ async def test_a_small_publish_is_not_behind_a_bulk_one(nats_url: str, js: JetSt
     assert alone < fixed / 3, (alone, fixed)
 
 
-async def test_a_link_is_filled(nats_url: str, js: JetStreamContext, stream: str) -> None:
+async def test_window_fills_link(nats_url: str, js: JetStreamContext, stream: str) -> None:
     async with slow_link(nats_url, DELAY, RATE) as link, await jetarrow.connect(link.url) as nc:
         taken = {}
         for window in (5_000, None):
@@ -56,7 +58,7 @@ async def test_a_link_is_filled(nats_url: str, js: JetStreamContext, stream: str
 
 
 @pytest.mark.parametrize("max_inflight", [None, 50])
-async def test_a_publisher_over_a_long_link(nats_url: str, stream: str, max_inflight: int | None) -> None:
+async def test_publisher_window_grows_over_long_link(nats_url: str, stream: str, max_inflight: int | None) -> None:
     async with slow_link(nats_url, 0.05) as link, await jetarrow.connect(link.url) as nc:
         most = 0
         async with nc.jetstream().publisher(f"{stream}.a", max_inflight=max_inflight) as publisher:
@@ -69,7 +71,7 @@ async def test_a_publisher_over_a_long_link(nats_url: str, stream: str, max_infl
 
 
 @pytest.mark.parametrize("max_inflight", [None, 6_000])
-async def test_a_fast_batch_over_a_long_link(own_server: NatsServer, max_inflight: int | None) -> None:
+async def test_fast_window_grows_over_long_link(own_server: NatsServer, max_inflight: int | None) -> None:
     """At most 5,000 rows would be unconfirmed; on a link that carries more there are more of them."""
     rows, most = [b"x" * 100] * 100_000, 0
     async with slow_link(own_server.url, 0.05) as link, await jetarrow.connect(link.url) as nc:
@@ -84,7 +86,7 @@ async def test_a_fast_batch_over_a_long_link(own_server: NatsServer, max_infligh
     assert 5_000 < most <= 6_000 if max_inflight else most > 10_000
 
 
-async def test_without_backpressure_a_burst_has_room(nats_url: str, stream: str) -> None:
+async def test_burst_without_backpressure_fits_window(nats_url: str, stream: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         async with nc.jetstream().publisher(f"{stream}.a", backpressure=False) as publisher:
             for _ in range(4_000):
@@ -92,14 +94,14 @@ async def test_without_backpressure_a_burst_has_room(nats_url: str, stream: str)
         assert publisher.stats.stored == 4_000
 
 
-async def test_the_window_has_its_byte_bound(nats_url: str, stream: str) -> None:
+async def test_window_respects_max_bytes(nats_url: str, stream: str) -> None:
     rows = [b"x" * 10_000] * 500
     async with await jetarrow.connect(nats_url) as nc:
         result = await nc.jetstream().publish_batch(f"{stream}.a", rows, max_bytes=25_000)
         assert result.stored == 500
 
 
-async def test_a_small_publish_is_not_behind_a_read(nats_url: str, js: JetStreamContext, stream: str) -> None:
+async def test_small_publish_is_not_queued_behind_read(nats_url: str, js: JetStreamContext, stream: str) -> None:
     (await js.publish_batch(f"{stream}.a", [b"x" * 1000] * 10_000)).raise_for_errors()
     async with slow_link(nats_url, DELAY, 4 * RATE) as link, await jetarrow.connect(link.url) as nc:
         near, other = nc.jetstream(), nc.jetstream()
@@ -120,9 +122,7 @@ async def test_a_small_publish_is_not_behind_a_read(nats_url: str, js: JetStream
     assert statistics.median(took) < whole / 6, (took, whole)
 
 
-async def test_what_a_spark_task_has_unanswered_is_bounded_in_bytes(
-    nats_url: str, js: JetStreamContext, stream: str
-) -> None:
+async def test_spark_task_bytes_in_flight_are_bounded(nats_url: str, js: JetStreamContext, stream: str) -> None:
     """32 MiB, however many rows may be: 64 rows of 1 MB over a link that takes them all before it answers."""
     rows = pa.table({"data": pa.array([b"x" * 1_000_000] * 64, pa.binary())})
     seen = []

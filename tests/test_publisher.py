@@ -21,7 +21,7 @@ from jetarrow.server import NatsServer
 from .tools import until
 
 
-async def test_many_tasks_publish(js: JetStreamContext, stream: str) -> None:
+async def test_concurrent_tasks_publish(js: JetStreamContext, stream: str) -> None:
     async def worker(number: int) -> list[int]:
         return [(await js.publish(f"{stream}.{number}", b"x")).seq for _ in range(50)]
 
@@ -29,7 +29,7 @@ async def test_many_tasks_publish(js: JetStreamContext, stream: str) -> None:
     assert sorted(seqs) == list(range(1, 1_001))
 
 
-async def test_publish_async(js: JetStreamContext, stream: str) -> None:
+async def test_publish_async_returns_future_of_ack(js: JetStreamContext, stream: str) -> None:
     futures = [await js.publish_async(f"{stream}.a", b"%d" % i, msg_id=str(i % 900)) for i in range(1_000)]
     assert 0 < js.publish_async_pending() <= 1_000
     await js.publish_async_completed()
@@ -42,7 +42,7 @@ async def test_publish_async(js: JetStreamContext, stream: str) -> None:
     assert acks[0].as_dict() == {"stream": stream, "seq": 1}
 
 
-async def test_refusals_resolve_the_future(js: JetStreamContext, stream: str) -> None:
+async def test_server_error_resolves_future(js: JetStreamContext, stream: str) -> None:
     nobody = await js.publish_async("nobody.listens", b"")
     wrong = await js.publish_async(f"{stream}.a", b"", stream="OTHER")
     good = await js.publish_async(f"{stream}.a", b"")
@@ -60,7 +60,7 @@ async def test_refusals_resolve_the_future(js: JetStreamContext, stream: str) ->
     assert js.publish_async_pending() == 0
 
 
-async def test_limit_of_the_context(own_server: NatsServer) -> None:
+async def test_context_limit_applies_to_publish_async(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         await nc.jetstream().add_stream(name="S", subjects=["s.>"])
         js = nc.jetstream(publish_async_max_pending=3)
@@ -85,7 +85,7 @@ async def test_limit_of_the_context(own_server: NatsServer) -> None:
         assert len({ack.seq for ack in acks}) == 7
 
 
-async def test_timeouts(own_server: NatsServer) -> None:
+async def test_publish_without_ack_times_out(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         await nc.jetstream().add_stream(name="S", subjects=["s.>"])
         js = nc.jetstream(ack_timeout=0.5)
@@ -100,7 +100,7 @@ async def test_timeouts(own_server: NatsServer) -> None:
         assert (await js.publish("s.a", b"x")).stream == "S"
 
 
-async def test_cancelled_publish_leaves_nothing(js: JetStreamContext, stream: str) -> None:
+async def test_cancelled_publish_leaves_no_pending_message(js: JetStreamContext, stream: str) -> None:
     tasks = [asyncio.ensure_future(js.publish(f"{stream}.a", b"x")) for _ in range(100)]
     await asyncio.sleep(0)
     for task in tasks[::2]:
@@ -111,7 +111,7 @@ async def test_cancelled_publish_leaves_nothing(js: JetStreamContext, stream: st
     assert js.publish_async_pending() == 0
 
 
-async def test_publisher(js: JetStreamContext, stream: str) -> None:
+async def test_publisher_publishes_and_counts(js: JetStreamContext, stream: str) -> None:
     async with js.publisher(f"{stream}.a", max_inflight=10) as publisher:
         futures = [await publisher.publish(b"%d" % i) for i in range(1_000)]
         assert publisher.pending <= 10
@@ -124,7 +124,7 @@ async def test_publisher(js: JetStreamContext, stream: str) -> None:
         await js.publisher().publish(b"x")
 
 
-async def test_publisher_without_backpressure(own_server: NatsServer) -> None:
+async def test_publisher_without_backpressure_raises_when_full(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
@@ -146,7 +146,7 @@ async def test_publisher_without_backpressure(own_server: NatsServer) -> None:
             own_server.resume()
 
 
-async def test_unseen_failures_come_out_at_the_end(js: JetStreamContext, stream: str) -> None:
+async def test_unawaited_failures_raise_at_block_end(js: JetStreamContext, stream: str) -> None:
     with pytest.raises(js_errors.BatchError, match="futures were not awaited") as info:
         async with js.publisher() as publisher:
             await publisher.publish(b"x", subject="nobody.listens")
@@ -158,7 +158,7 @@ async def test_unseen_failures_come_out_at_the_end(js: JetStreamContext, stream:
             await future
 
 
-async def test_lost_link_is_told_at_once_without_ids(own_server: NatsServer) -> None:
+async def test_lost_connection_fails_messages_without_id_at_once(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
@@ -171,7 +171,7 @@ async def test_lost_link_is_told_at_once_without_ids(own_server: NatsServer) -> 
             await asyncio.wait_for(future, 2)
 
 
-def test_publishing_in_two_loops_one_after_the_other(nats_url: str, stream: str) -> None:
+def test_publish_works_in_consecutive_loops(nats_url: str, stream: str) -> None:
     async def work() -> int:
         async with await jetarrow.connect(nats_url) as nc:
             js = nc.jetstream()
@@ -181,7 +181,7 @@ def test_publishing_in_two_loops_one_after_the_other(nats_url: str, stream: str)
     gc.collect()
 
 
-async def test_close_sends_what_this_turn_published(nats_url: str, stream: str) -> None:
+async def test_close_flushes_messages_of_current_iteration(nats_url: str, stream: str) -> None:
     for number in (1, 2, 3, 200):
         async with await jetarrow.connect(nats_url) as nc:
             js = nc.jetstream()
@@ -199,7 +199,7 @@ async def test_close_sends_what_this_turn_published(nats_url: str, stream: str) 
             future.cancel()
 
 
-async def test_failures_do_not_pile_up(js: JetStreamContext) -> None:
+async def test_publish_async_does_not_keep_failed_futures(js: JetStreamContext) -> None:
     """Only a `publisher()` keeps its failed futures, to raise them at its end."""
 
     async def fail(publish: Callable[[], Awaitable[asyncio.Future[PubAck]]]) -> weakref.ref[object]:
@@ -217,7 +217,7 @@ async def test_failures_do_not_pile_up(js: JetStreamContext) -> None:
 
 
 @pytest.mark.parametrize("with_ids", [False, True])
-async def test_a_full_connection_hides_no_lost_link(own_server: NatsServer, with_ids: bool) -> None:
+async def test_full_connection_reports_lost_link(own_server: NatsServer, with_ids: bool) -> None:
     # More than the connection's own queue and the sockets hold: the loop waits to hand over when the server dies.
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         await nc.jetstream().add_stream(name="S", subjects=["s.>"])
@@ -255,7 +255,7 @@ def hub_server() -> Iterator[NatsServer]:
         yield server
 
 
-async def test_every_ack_names_its_domain(hub_server: NatsServer) -> None:
+async def test_acks_have_domain(hub_server: NatsServer) -> None:
     async with await jetarrow.connect(hub_server.url) as nc:
         js = nc.jetstream(domain="hub")
         await js.add_stream(name="S", subjects=["s.>"])
@@ -266,14 +266,14 @@ async def test_every_ack_names_its_domain(hub_server: NatsServer) -> None:
 
 
 @pytest.mark.parametrize(("place", "domain"), [("", None), ("_.hash.", None), ("hub.hash.", "hub")])
-def test_metadata_names_the_domain(place: str, domain: str | None) -> None:
+def test_metadata_has_domain(place: str, domain: str | None) -> None:
     """Servers leave it out by default, and let no client publish such a reply subject: a message made by hand."""
     for end in ["", ".random"] if place else [""]:
         message = Msg(reply=f"$JS.ACK.{place}S.c.1.2.3.4.5{end}")
         assert (message.metadata.stream, message.metadata.domain) == ("S", domain)
 
 
-async def test_acks_of_counters_and_batches_are_whole(own: JetStreamContext) -> None:
+async def test_acks_of_counters_and_batches_have_all_fields(own: JetStreamContext) -> None:
     await own.add_stream(name="C", subjects=["c.>"], allow_msg_counter=True, allow_direct=True)
     futures = [await own.publish_async("c.a", headers={"Nats-Incr": "2"}) for _ in range(3)]
     assert [(await future).val for future in futures] == ["2", "4", "6"]
@@ -288,7 +288,7 @@ async def test_acks_of_counters_and_batches_are_whole(own: JetStreamContext) -> 
     assert (plain.stream, plain.batch_id, plain.batch_size, plain.val) == ("A", None, None, None)
 
 
-async def test_what_hangs_on_a_future_is_called_though_nobody_holds_it(js: JetStreamContext, stream: str) -> None:
+async def test_callback_of_unreferenced_future_is_called(js: JetStreamContext, stream: str) -> None:
     called: list[int] = []
     async with js.publisher(f"{stream}.a") as publisher:
         for _ in range(300):
@@ -300,7 +300,7 @@ async def test_what_hangs_on_a_future_is_called_though_nobody_holds_it(js: JetSt
     assert publisher.stats[:3] == (600, 0, 0)
 
 
-async def test_large_payloads_are_as_they_were_and_not_kept(js: JetStreamContext, stream: str) -> None:
+async def test_large_payloads_are_sent_unchanged_and_released(js: JetStreamContext, stream: str) -> None:
     """They are sent from where they lie, if they cannot change."""
     held = [b"%d" % size + b"x" * size for size in (1 << 14, 100_000)]
     before = [sys.getrefcount(payload) for payload in held]

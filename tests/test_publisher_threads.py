@@ -15,7 +15,7 @@ from jetarrow.server import NatsServer
 from .tools import in_threads
 
 
-def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_sync_publisher_returns_futures(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     futures = [sync_js.publish_async(f"{stream}.a", b"%d" % i) for i in range(2_000)]
     sync_js.publish_async_completed()
     assert (sync_js.publish_async_pending(), [f.result(5).seq for f in futures]) == (0, list(range(1, 2_001)))
@@ -33,7 +33,7 @@ def test_sync_twin(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
         publisher.publish(b"x")
 
 
-def test_threads_share_a_client(nats_url: str, stream: str) -> None:
+def test_threads_publish_on_one_client(nats_url: str, stream: str) -> None:
     with jetarrow.sync.connect(nats_url) as nc:
         js = nc.jetstream(publish_async_max_pending=100)
 
@@ -47,7 +47,7 @@ def test_threads_share_a_client(nats_url: str, stream: str) -> None:
         assert js.stream_info(stream).state.messages == 6 * 601
 
 
-def test_sync_limit(own_server: NatsServer) -> None:
+def test_sync_publisher_limit_raises_when_full(own_server: NatsServer) -> None:
     with jetarrow.sync.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream(publish_async_max_pending=2)
         js.add_stream(name="S", subjects=["s.>"])
@@ -60,7 +60,7 @@ def test_sync_limit(own_server: NatsServer) -> None:
 
 
 @pytest.mark.parametrize("looked", [False, True])
-def test_unseen_failures_come_out_at_the_end_of_a_thread(
+def test_unawaited_failures_raise_at_sync_block_end(
     nats_url: str, stream: str, looked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the block ends while its last future is about to fail, in the thread that does that."""
@@ -93,7 +93,7 @@ def test_unseen_failures_come_out_at_the_end_of_a_thread(
             given_up.set()
 
 
-def test_a_callback_may_use_the_client(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str) -> None:
+def test_callback_can_use_client(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str) -> None:
     """It runs beside the connection, so blocking in it stops nothing."""
     seen: list[int] = []
     done = threading.Event()
@@ -110,7 +110,7 @@ def test_a_callback_may_use_the_client(sync_js: jetarrow.sync.JetStream, nats_ur
         assert nc.jetstream().publish_async(f"{stream}.a", b"x").result(10).seq == 3
 
 
-def test_a_callback_that_exits_leaves_the_other_futures(
+def test_exception_in_callback_leaves_other_futures(
     own_sync: jetarrow.sync.JetStream, own_server: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     def leave(future: object) -> None:
@@ -128,7 +128,7 @@ def test_a_callback_that_exits_leaves_the_other_futures(
     assert all("callback" in record.message for record in caplog.records)
 
 
-def test_a_core_message_behind_unanswered_ones_goes_out(nats_url: str, stream: str) -> None:
+def test_core_message_behind_unacknowledged_ones_is_sent(nats_url: str, stream: str) -> None:
     with jetarrow.sync.connect(nats_url) as nc, jetarrow.sync.connect(nats_url) as other:
         js, sub = nc.jetstream(), other.subscribe(f"{stream}-core")
         other.flush()

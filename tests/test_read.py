@@ -26,7 +26,7 @@ async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end:
     return found
 
 
-async def test_whole_stream(js: JetStreamContext, stream: str) -> None:
+async def test_read_returns_whole_stream(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 25_000)
     table = await js.read(stream).read_all()
     assert table.column("seq").to_pylist() == list(range(1, 25_001))
@@ -35,7 +35,7 @@ async def test_whole_stream(js: JetStreamContext, stream: str) -> None:
     await no_consumer_stays(js, stream)
 
 
-async def test_ranges_are_exact_with_deleted_messages(js: JetStreamContext, stream: str) -> None:
+async def test_read_range_skips_deleted_messages(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 400)
     rng = random.Random(7)
     gone = set(rng.sample(range(2, 401), 150)) | {400, 399}
@@ -49,7 +49,7 @@ async def test_ranges_are_exact_with_deleted_messages(js: JetStreamContext, stre
     await no_consumer_stays(js, stream)
 
 
-async def test_empty_ranges(js: JetStreamContext, stream: str) -> None:
+async def test_read_of_empty_range_returns_no_rows(js: JetStreamContext, stream: str) -> None:
     assert await seqs(js, stream) == []
     await fill(js, stream, 10)
     assert await seqs(js, stream, 5, 5) == []
@@ -59,7 +59,7 @@ async def test_empty_ranges(js: JetStreamContext, stream: str) -> None:
     assert (await js.read(stream, start_seq=11).read_all()).schema.names[0] == "stream"
 
 
-async def test_a_start_beyond_the_end_is_a_loss(js: JetStreamContext, stream: str) -> None:
+async def test_read_start_beyond_last_sequence_raises_data_loss(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 10)
     for start, end in ((12, None), (500, 600)):
         with pytest.raises(js_errors.DataLossError, match="ends at 10") as info:
@@ -76,7 +76,7 @@ async def test_a_start_beyond_the_end_is_a_loss(js: JetStreamContext, stream: st
         assert (await waiting).seqs.to_pylist()[0] == 13
 
 
-async def test_the_end_is_fixed_at_opening(js: JetStreamContext, stream: str) -> None:
+async def test_read_ends_at_last_sequence_of_opening(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 100)
     reader = js.read(stream, batch_rows=10, columns=["seq"])
     first = await anext(reader)
@@ -86,7 +86,7 @@ async def test_the_end_is_fixed_at_opening(js: JetStreamContext, stream: str) ->
     assert reader.position == 101
 
 
-async def test_position_and_close_in_the_middle(js: JetStreamContext, stream: str) -> None:
+async def test_reader_position_and_close_inside_range(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 1_000)
     async with js.read(stream, start_seq=11, batch_rows=100) as reader:
         assert reader.position == 11
@@ -96,7 +96,7 @@ async def test_position_and_close_in_the_middle(js: JetStreamContext, stream: st
     assert [batch async for batch in reader] == []
 
 
-async def test_retention_is_loss(js: JetStreamContext, stream: str) -> None:
+async def test_read_of_removed_messages_raises_data_loss(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 100)
     await js.purge_stream(stream, seq=31)
     with pytest.raises(js_errors.DataLossError, match="1 to 30") as info:
@@ -111,7 +111,7 @@ async def test_retention_is_loss(js: JetStreamContext, stream: str) -> None:
     assert table.column("seq").to_pylist() == list(range(31, 101))
 
 
-async def test_interior_deletes_are_not_loss(js: JetStreamContext, stream: str) -> None:
+async def test_read_skips_interior_deletes(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 100)
     for seq in range(40, 61):
         await js.delete_msg(stream, seq)
@@ -120,7 +120,7 @@ async def test_interior_deletes_are_not_loss(js: JetStreamContext, stream: str) 
         assert await seqs(js, stream, 1, 101) == [*range(1, 40), *range(61, 101)]
 
 
-async def test_batches_are_cut_by_rows_and_by_bytes(js: JetStreamContext, stream: str) -> None:
+async def test_read_batches_end_at_rows_and_bytes(js: JetStreamContext, stream: str) -> None:
     (await js.publish_batch(f"{stream}.a", [bytes(1_000)] * 100)).raise_for_errors()
     assert [len(b) async for b in js.read(stream, batch_rows=30)] == [30, 30, 30, 10]
     sizes = [len(b) async for b in js.read(stream, batch_bytes=10_000)]
@@ -130,7 +130,7 @@ async def test_batches_are_cut_by_rows_and_by_bytes(js: JetStreamContext, stream
     assert [len(b) async for b in js.read(stream, batch_rows=2**62, batch_bytes=2**62, fetch_bytes=2**62)] == [100]
 
 
-async def test_batches_grow_where_nobody_says_how_large_they_are(js: JetStreamContext, stream: str) -> None:
+async def test_read_batches_grow_without_batch_rows(js: JetStreamContext, stream: str) -> None:
     """So that there is something to do before 65,536 messages are here."""
     (await js.publish_batch(f"{stream}.a", [b"x"] * 5_000)).raise_for_errors()
     assert [len(b) async for b in js.read(stream)] == [1024, 2048, 1928]
@@ -139,7 +139,7 @@ async def test_batches_grow_where_nobody_says_how_large_they_are(js: JetStreamCo
 
 
 @pytest.mark.parametrize(("columns", "few"), [(["seq", "subject"], True), (["seq", "headers"], False)])
-async def test_large_payloads_that_nobody_reads_stay_at_the_server(
+async def test_read_without_data_column_fetches_no_payloads(
     nc: jetarrow.Client, js: JetStreamContext, stream: str, columns: list[str], few: bool
 ) -> None:
     headers = {"Nats-Msg-Size": "its own", "a": "b"}
@@ -152,7 +152,7 @@ async def test_large_payloads_that_nobody_reads_stay_at_the_server(
         assert dict(table.column("headers")[7].as_py()) == {"Nats-Msg-Size": ["its own"], "a": ["b"]}
 
 
-async def test_microseconds_and_column_order(js: JetStreamContext, stream: str) -> None:
+async def test_read_supports_microseconds_and_column_order(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 3)
     table = await js.read(stream, columns=["timestamp", "seq"], timestamp_unit="us").read_all()
     assert table.schema == pa.schema(
@@ -166,7 +166,7 @@ async def test_microseconds_and_column_order(js: JetStreamContext, stream: str) 
     assert table.column(0).cast(pa.int64()).to_pylist() == [n // 1_000 for n in nanos]
 
 
-async def test_wrong_arguments(js: JetStreamContext, stream: str) -> None:
+async def test_read_rejects_invalid_arguments(js: JetStreamContext, stream: str) -> None:
     for wrong in (
         {"start_seq": -1},
         {"columns": ["nope"]},
@@ -183,7 +183,7 @@ async def test_wrong_arguments(js: JetStreamContext, stream: str) -> None:
         await js.read("NO_SUCH_STREAM").read_all()
 
 
-async def test_deleted_and_recreated_stream(js: JetStreamContext, stream: str) -> None:
+async def test_read_of_recreated_stream_raises_error(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 30_000)
     reader = js.read(stream, batch_rows=1_000)
     await anext(reader)
@@ -196,7 +196,7 @@ async def test_deleted_and_recreated_stream(js: JetStreamContext, stream: str) -
             await anext(reader)
 
 
-def test_sync_twin_and_arrow_stream(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_sync_read_and_arrow_stream_return_rows(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     sync_js.publish_batch(f"{stream}.a", ["x"] * 1_000)
     assert sync_js.read(stream).read_all().num_rows == 1_000
     assert sum(len(batch) for batch in sync_js.read(stream, batch_rows=300)) == 1_000
@@ -210,13 +210,13 @@ def test_sync_twin_and_arrow_stream(sync_js: jetarrow.sync.JetStream, stream: st
         sync_js.read("NO_SUCH_STREAM").read_all()
 
 
-async def test_async_reader_blocks_where_it_is_asked_to(js: JetStreamContext, stream: str) -> None:
+async def test_async_reader_blocks_in_plain_iteration(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 100)
     assert sum(len(batch) for batch in js.read(stream)) == 100
     assert pa.table(js.read(stream)).num_rows == 100
 
 
-async def test_ranges_by_time(js: JetStreamContext, stream: str) -> None:
+async def test_read_by_time_selects_range(js: JetStreamContext, stream: str) -> None:
     for i in range(20):
         await js.publish(f"{stream}.a", b"%d" % i)
     times = (await js.read(stream).read_all()).column("timestamp")
@@ -242,7 +242,7 @@ async def test_ranges_by_time(js: JetStreamContext, stream: str) -> None:
         js.read(stream, start_seq=1, start_time="2001-01-01T00:00:00Z")
 
 
-async def test_subject_filters(js: JetStreamContext, stream: str) -> None:
+async def test_read_with_subject_filters_selects_messages(js: JetStreamContext, stream: str) -> None:
     subjects = [f"{stream}.{'abc'[i % 3]}.{i % 2}" for i in range(300)]
     (await js.publish_batch(subjects, [b"x"] * 300)).raise_for_errors()
 
@@ -265,7 +265,7 @@ async def test_subject_filters(js: JetStreamContext, stream: str) -> None:
     await no_consumer_stays(js, stream)
 
 
-async def test_follow(js: JetStreamContext, stream: str) -> None:
+async def test_read_follow_continues_with_new_messages(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 100)
     seen: list[int | None] = []
     async with js.read(stream, follow=True, columns=["seq"]) as reader:
@@ -282,14 +282,14 @@ async def test_follow(js: JetStreamContext, stream: str) -> None:
         js.read(stream, follow=True, end_seq=5)
 
 
-async def test_read_progress(js: JetStreamContext, stream: str) -> None:
+async def test_read_reports_progress(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 1_000)
     calls: list[tuple[int, int | None]] = []
     await js.read(stream, batch_rows=100, progress=lambda done, total: calls.append((done, total))).read_all()
     assert calls[-1] == (1_000, 1_000)
 
 
-async def test_ordered_consumer(js: JetStreamContext, stream: str) -> None:
+async def test_ordered_consumer_yields_messages_in_order(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 10_000)
     seen = []
     async for msg in js.ordered_consumer(stream, start_seq=11):
@@ -304,7 +304,7 @@ async def test_ordered_consumer(js: JetStreamContext, stream: str) -> None:
     assert seen == list(range(11, 10_002))
 
 
-def test_ordered_consumer_sync(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_sync_ordered_consumer_yields_messages_in_order(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     sync_js.publish_batch(f"{stream}.a", ["x"] * 100)
     messages = sync_js.ordered_consumer(stream, f"{stream}.*")
     assert [next(messages).seq for _ in range(100)] == list(range(1, 101))
@@ -312,7 +312,7 @@ def test_ordered_consumer_sync(sync_js: jetarrow.sync.JetStream, stream: str) ->
     wait_until(lambda: sync_js.stream_info(stream).state.consumer_count == 0)
 
 
-async def test_messages_as_large_as_the_server_allows() -> None:
+async def test_read_of_messages_of_max_payload_returns_all() -> None:
     with NatsServer(config="max_payload: 20MB") as server:
         async with await jetarrow.connect(server.url) as nc:
             js = nc.jetstream()

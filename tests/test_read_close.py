@@ -18,7 +18,7 @@ from .slow_link import slow_link
 from .tools import PATIENCE, fill, fill_sync, until
 
 
-async def test_close_ends_a_pending_next(js: JetStreamContext, stream: str) -> None:
+async def test_close_ends_pending_next(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 3)
     reader = js.read(stream, follow=True)
     assert (await anext(reader)).seqs.to_pylist() == [1, 2, 3]
@@ -32,7 +32,7 @@ async def test_close_ends_a_pending_next(js: JetStreamContext, stream: str) -> N
     assert await js.consumers_info(stream) == []
 
 
-def test_close_ends_a_pending_next_in_another_thread(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_close_ends_pending_next_of_other_thread(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 3)
     reader = sync_js.read(stream, follow=True)
     seen: list[int | None] = []
@@ -52,9 +52,7 @@ def test_close_ends_a_pending_next_in_another_thread(sync_js: jetarrow.sync.JetS
     assert seen == [1, 2, 3]
 
 
-def test_an_arrow_stream_that_is_closed_is_not_taken_for_the_whole(
-    sync_js: jetarrow.sync.JetStream, stream: str
-) -> None:
+def test_closed_arrow_stream_raises_error(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 3)
     reader = sync_js.read(stream, follow=True)
     ends: list[Any] = []
@@ -77,7 +75,7 @@ def test_an_arrow_stream_that_is_closed_is_not_taken_for_the_whole(
     assert "the reader was closed" in str(ends[0])
 
 
-async def test_read_all_of_a_reader_that_is_closed_is_an_error(js: JetStreamContext, stream: str) -> None:
+async def test_read_all_of_closed_reader_raises_error(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 3)
     reader = js.read(stream, follow=True, columns=["seq"])
     reading = asyncio.ensure_future(reader.read_all())
@@ -87,9 +85,7 @@ async def test_read_all_of_a_reader_that_is_closed_is_an_error(js: JetStreamCont
         await asyncio.wait_for(reading, 5)
 
 
-async def test_close_does_not_wait_for_a_server_that_does_not_answer(
-    js: JetStreamContext, nats_url: str, stream: str
-) -> None:
+async def test_close_does_not_wait_for_silent_server(js: JetStreamContext, nats_url: str, stream: str) -> None:
     await fill(js, stream, 3)
     async with slow_link(nats_url, 0) as link, await jetarrow.connect(link.url) as nc:
         link.swallowed = b"CONSUMER.CREATE"
@@ -104,7 +100,7 @@ async def test_close_does_not_wait_for_a_server_that_does_not_answer(
         assert time.monotonic() - begin < 3
 
 
-async def test_close_deletes_the_consumer_that_is_being_made(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_close_deletes_consumer_during_its_creation(js: JetStreamContext, nats_url: str, stream: str) -> None:
     """Over a slow link: its creation is written, and not answered yet."""
     await fill(js, stream, 3)
     async with slow_link(nats_url, 0.1) as link, await jetarrow.connect(link.url) as nc:
@@ -118,7 +114,7 @@ async def test_close_deletes_the_consumer_that_is_being_made(js: JetStreamContex
     assert await js.consumers_info(stream) == []
 
 
-async def test_close_waits_for_the_deletion_that_is_under_way(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_close_waits_for_pending_consumer_deletion(js: JetStreamContext, nats_url: str, stream: str) -> None:
     """The range was at its end before the reader was closed."""
     await fill(js, stream, 3)
     async with slow_link(nats_url, 0.02) as link, await jetarrow.connect(link.url) as nc:
@@ -130,9 +126,7 @@ async def test_close_waits_for_the_deletion_that_is_under_way(js: JetStreamConte
 
 
 @pytest.mark.parametrize("stage", ["opening", "reading", "following"])
-async def test_closing_the_client_ends_a_read_at_once(
-    own_server: NatsServer, own: JetStreamContext, stage: str
-) -> None:
+async def test_client_close_ends_read_at_once(own_server: NatsServer, own: JetStreamContext, stage: str) -> None:
     """The server says nothing more: what would come of it is not waited for."""
     await own.add_stream(name="S", subjects=["s.>"])
     # More than the two requests that are outstanding ask for.
@@ -160,7 +154,7 @@ async def test_closing_the_client_ends_a_read_at_once(
         own_server.resume()
 
 
-async def test_the_time_of_the_context_counts(own_server: NatsServer, own: JetStreamContext) -> None:
+async def test_read_uses_timeout_of_context(own_server: NatsServer, own: JetStreamContext) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
         own_server.pause()
         try:

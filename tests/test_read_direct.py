@@ -14,7 +14,7 @@ from jetarrow.server import NatsServer
 from .tools import until
 
 
-async def test_direct_gives_the_rows_of_a_pull(js: JetStreamContext, stream: str) -> None:
+async def test_direct_read_equals_consumer_read(js: JetStreamContext, stream: str) -> None:
     chance = random.Random(3)
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_direct=True))
     for i in range(60):
@@ -35,7 +35,7 @@ async def test_direct_gives_the_rows_of_a_pull(js: JetStreamContext, stream: str
 
 
 @pytest.mark.parametrize("retention", ["workqueue", "interest"])
-async def test_nothing_is_taken(js: JetStreamContext, stream: str, retention: str) -> None:
+async def test_direct_read_leaves_messages_in_work_queue(js: JetStreamContext, stream: str, retention: str) -> None:
     kept = f"{stream}K"
     await js.add_stream(name=kept, subjects=[f"{kept}.>"], retention=retention, allow_direct=True)
     # Interest keeps what some consumer still waits for.
@@ -48,7 +48,7 @@ async def test_nothing_is_taken(js: JetStreamContext, stream: str, retention: st
     assert (await js.consumer_info(kept, "other")).num_pending == 500
 
 
-async def test_what_cannot_be_read_directly(js: JetStreamContext, stream: str) -> None:
+async def test_direct_read_rejects_unsupported_options(js: JetStreamContext, stream: str) -> None:
     await js.add_stream(name=f"{stream}I", subjects=[f"{stream}I.>"], retention="interest", allow_direct=False)
     with pytest.raises(UnsupportedError, match=r"needs allow_direct=True"):
         await js.read(f"{stream}I").read_all()
@@ -59,9 +59,7 @@ async def test_what_cannot_be_read_directly(js: JetStreamContext, stream: str) -
 
 
 @pytest.mark.parametrize("direct", [False, True])
-async def test_a_purge_in_the_middle_is_loss_and_not_an_early_end(
-    js: JetStreamContext, stream: str, direct: bool
-) -> None:
+async def test_direct_read_during_purge_raises_data_loss(js: JetStreamContext, stream: str, direct: bool) -> None:
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_direct=True))
     await js.publish_batch(f"{stream}.a", [bytes(1000)] * 50_000)
     reader = js.read(stream, batch_rows=100, columns=["seq"], direct=direct)
@@ -80,7 +78,9 @@ async def test_a_purge_in_the_middle_is_loss_and_not_an_early_end(
 
 
 @pytest.mark.parametrize("direct", [False, True])
-async def test_a_small_fetch_still_takes_large_messages(js: JetStreamContext, stream: str, direct: bool) -> None:
+async def test_direct_read_with_small_fetch_bytes_returns_large_messages(
+    js: JetStreamContext, stream: str, direct: bool
+) -> None:
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_direct=True))
     await js.publish_batch(f"{stream}.a", [bytes(300_000)] * 20)
     assert (await js.read(stream, fetch_bytes=1, direct=direct).read_all()).num_rows == 20
@@ -88,7 +88,7 @@ async def test_a_small_fetch_still_takes_large_messages(js: JetStreamContext, st
         js.read(stream, fetch_bytes=0)
 
 
-async def test_direct_goes_on_after_the_server_was_killed(own_server: NatsServer) -> None:
+async def test_direct_read_continues_after_server_restart(own_server: NatsServer) -> None:
     async with await connect(own_server.url) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s"], retention="workqueue", allow_direct=True)
@@ -104,7 +104,9 @@ async def test_direct_goes_on_after_the_server_was_killed(own_server: NatsServer
 
 
 @pytest.mark.parametrize("retention", ["limits", "interest"])
-async def test_a_mirror_that_keeps_less_hides_nothing(js: JetStreamContext, stream: str, retention: str) -> None:
+async def test_direct_read_with_incomplete_mirror_returns_all_rows(
+    js: JetStreamContext, stream: str, retention: str
+) -> None:
     """Whichever of both answers a direct get, the rows are those of the stream."""
     kept, mirror = f"{stream}K", f"{stream}M"
     await js.add_stream(name=kept, subjects=[f"{kept}.>"], retention=retention, allow_direct=True)

@@ -13,7 +13,7 @@ SIZES = [10, 3 << 20, 20, 30, 3 << 20, 3 << 20, 40]
 
 
 @pytest.mark.parametrize("direct", [False, True])
-async def test_messages_from_before_max_payload_was_lowered(tmp_path: Path, direct: bool) -> None:
+async def test_read_returns_messages_above_lowered_max_payload(tmp_path: Path, direct: bool) -> None:
     with NatsServer(config="max_payload: 8MB", store_dir=tmp_path) as server:
         async with await jetarrow.connect(server.url) as nc:
             js = nc.jetstream()

@@ -46,7 +46,9 @@ async def wait_stored(js: JetStreamContext, stream: str, count: int) -> None:
 
 @pytest.mark.parametrize("direct", [False, True], ids=["consumer", "direct"])
 @pytest.mark.parametrize("kind", MALFORMED)
-async def test_a_read_gets_past_it(js: JetStreamContext, nats_url: str, stream: str, kind: str, direct: bool) -> None:
+async def test_read_delivers_message_with_malformed_headers(
+    js: JetStreamContext, nats_url: str, stream: str, kind: str, direct: bool
+) -> None:
     raw, headers = MALFORMED[kind]
     config = (await js.stream_info(stream)).config
     await js.update_stream(config.evolve(allow_direct=True))
@@ -71,7 +73,9 @@ async def test_a_read_gets_past_it(js: JetStreamContext, nats_url: str, stream: 
 
 
 @pytest.mark.parametrize("direct", [False, True], ids=["consumer", "direct"])
-async def test_many_of_them_cost_nothing_else(js: JetStreamContext, nats_url: str, stream: str, direct: bool) -> None:
+async def test_read_with_many_malformed_messages_returns_all_rows(
+    js: JetStreamContext, nats_url: str, stream: str, direct: bool
+) -> None:
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_direct=True))
     good, bad = b"NATS/1.0\r\nA: 1\r\n\r\n", MALFORMED["latin-1"][0]
     publish_raw(nats_url, f"{stream}.a", [(bad if n % 3 == 0 else good, b"%d" % n) for n in range(1, 601)])
@@ -90,7 +94,7 @@ async def test_many_of_them_cost_nothing_else(js: JetStreamContext, nats_url: st
     assert [error.seq for error in told] == list(range(3, 601, 3))
 
 
-async def test_headers_that_leave_no_place_for_others(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_direct_read_of_headers_without_end_falls_back(js: JetStreamContext, nats_url: str, stream: str) -> None:
     """What the server adds to such a message, in a direct get, runs into them: it is read in another way."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_direct=True))
     publish_raw(
@@ -103,7 +107,9 @@ async def test_headers_that_leave_no_place_for_others(js: JetStreamContext, nats
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-async def test_an_ordered_consumer_hands_it_out(js: JetStreamContext, nats_url: str, stream: str, kind: str) -> None:
+async def test_ordered_consumer_delivers_malformed_message(
+    js: JetStreamContext, nats_url: str, stream: str, kind: str
+) -> None:
     bad, headers = MALFORMED[kind]
     publish_raw(nats_url, f"{stream}.a", [(b"NATS/1.0\r\n\r\n", b"1"), (bad, b"2"), (b"NATS/1.0\r\n\r\n", b"3")])
     await wait_stored(js, stream, 3)

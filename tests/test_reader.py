@@ -33,7 +33,7 @@ def rows(sync_js: jetarrow.sync.JetStream, stream: str) -> str:
     return stream
 
 
-def test_a_spent_reader_raises(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_reader_at_its_end_raises_error(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 10)
     reader = sync_js.read(stream)
     assert reader.read_all().num_rows == 10
@@ -53,7 +53,7 @@ def test_a_spent_reader_raises(sync_js: jetarrow.sync.JetStream, stream: str) ->
         pa.table(reader)
 
 
-async def test_a_spent_reader_raises_in_the_async_face(js: JetStreamContext, stream: str) -> None:
+async def test_async_reader_at_its_end_raises_error(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 10)
     reader = js.read(stream)
     assert [len(batch) async for batch in reader] == [10]
@@ -63,7 +63,7 @@ async def test_a_spent_reader_raises_in_the_async_face(js: JetStreamContext, str
         await reader.read_all()
 
 
-def test_tables_of_other_libraries(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
+def test_reader_converts_to_other_libraries(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
     duckdb = pytest.importorskip("duckdb")
     frame = sync_js.read(rows).to_polars()
     assert (frame.height, frame.columns) == (3, ["stream", "seq", "subject", "timestamp", "headers", "data"])
@@ -75,12 +75,12 @@ def test_tables_of_other_libraries(sync_js: jetarrow.sync.JetStream, rows: str) 
     assert sync_js.read(rows).to_duckdb(own).query("rows", "select count(*) from rows").fetchall() == [(3,)]
 
 
-async def test_tables_in_the_async_face(js: JetStreamContext, rows: str) -> None:
+async def test_async_reader_converts_to_other_libraries(js: JetStreamContext, rows: str) -> None:
     assert (await js.read(rows).to_polars()).height == 3
     assert len(await js.read(rows).to_pandas()) == 3
 
 
-def test_headers_in_polars(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_headers_in_polars_are_map_or_structs(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     """As `to_polars` says: a map, or a list of structs of key and value."""
     sync_js.publish_batch(f"{stream}.a", [b"1"], headers={"H": ["1", "2"]}).raise_for_errors()
     frame = sync_js.read(stream).to_polars()
@@ -91,7 +91,7 @@ def test_headers_in_polars(sync_js: jetarrow.sync.JetStream, stream: str) -> Non
         assert frame.schema["headers"] == kind
 
 
-def test_flatten(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
+def test_flatten_makes_fields_columns(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
     table = sync_js.read(rows, schema="id BIGINT, name STRING", flatten=True, columns=["seq", "value"]).read_all()
     assert table.schema.names == ["seq", "id", "name", "_corrupt_record", "_error"]
     assert table.column("id").to_pylist() == [1, 2, None]
@@ -108,7 +108,7 @@ def test_flatten(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
     table.validate(full=True)
 
 
-def test_what_is_wrong_with_a_row(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_malformed_row_has_error_column(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     texts = [b'{"a": {"b": ["x"]}}', b"{", b'{"a": {"b": [1]}}', b"\xff"]
     sync_js.publish_batch(f"{stream}.a", texts).raise_for_errors()
     table = sync_js.read(stream, schema={"a": {"b": [int]}}).read_all()
@@ -122,7 +122,7 @@ def test_what_is_wrong_with_a_row(sync_js: jetarrow.sync.JetStream, stream: str)
 
 @pytest.mark.parametrize("most", [1, 5, 7, 100])
 @pytest.mark.parametrize("batch_rows", [3, 65536])
-def test_limit(sync_js: jetarrow.sync.JetStream, stream: str, most: int, batch_rows: int) -> None:
+def test_limit_ends_read_after_rows(sync_js: jetarrow.sync.JetStream, stream: str, most: int, batch_rows: int) -> None:
     fill_sync(sync_js, stream, 20)
     reader = sync_js.read(stream, limit=most, batch_rows=batch_rows)
     assert reader.read_all().column("seq").to_pylist() == list(range(1, min(most, 20) + 1))
@@ -132,19 +132,19 @@ def test_limit(sync_js: jetarrow.sync.JetStream, stream: str, most: int, batch_r
         sync_js.read(stream, limit=0)
 
 
-def test_limit_counts_what_is_handed_out(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_limit_counts_returned_rows(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     payloads = [b'{"id": 1}', b"broken"] * 10
     sync_js.publish_batch(f"{stream}.a", payloads).raise_for_errors()
     read = sync_js.read(stream, schema="id INT", mode="DROPMALFORMED", limit=7)
     assert read.read_all().column("seq").to_pylist() == [1, 3, 5, 7, 9, 11, 13]
 
 
-def test_limit_ends_a_read_that_follows(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_limit_ends_following_read(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 20)
     assert sum(map(len, sync_js.read(stream, limit=7, follow=True))) == 7
 
 
-def test_relative_times(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_relative_times_count_back_from_now(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 3)
     for start in (timedelta(hours=1), "1h", "1h30m", "2d", "1.5h"):
         assert sync_js.read(stream, start_time=start).read_all().num_rows == 3
@@ -171,12 +171,12 @@ DDL = {
 
 
 @pytest.mark.parametrize("text", DDL)
-def test_a_schema_as_text(sync_js: jetarrow.sync.JetStream, rows: str, text: str) -> None:
+def test_schema_accepts_ddl_text(sync_js: jetarrow.sync.JetStream, rows: str, text: str) -> None:
     found = sync_js.read(rows, schema=text).schema.field("value").type
     assert found == pa.struct(DDL[text])
 
 
-def test_not_null_in_text(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
+def test_ddl_not_null_makes_field_required(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
     found = sync_js.read(rows, schema="id BIGINT NOT NULL").schema.field("value").type
     assert not found.field("id").nullable
 
@@ -184,12 +184,12 @@ def test_not_null_in_text(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
 @pytest.mark.parametrize(
     "text", ["id", "id BIGINT,", "id NUMBER", "id BIGINT name STRING", "id ARRAY<INT", "", "id INT; x"]
 )
-def test_texts_that_are_no_schema(sync_js: jetarrow.sync.JetStream, rows: str, text: str) -> None:
+def test_invalid_ddl_raises_value_error(sync_js: jetarrow.sync.JetStream, rows: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"^schema: .*id BIGINT, name STRING"):
         sync_js.read(rows, schema=text)
 
 
-def test_a_schema_as_dict(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
+def test_schema_accepts_dict_of_types(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
     given: Any = {"id": int, "name": "string", "at": datetime, "in": {"x": [float]}, "raw": pa.int16()}
     found = sync_js.read(rows, schema=given).schema.field("value").type
     assert found == pa.struct(
@@ -207,7 +207,9 @@ def test_a_schema_as_dict(sync_js: jetarrow.sync.JetStream, rows: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["read_all", "for", "stream"])
-def test_infer(sync_js: jetarrow.sync.JetStream, stream: str, how: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_schema_is_inferred_from_payloads(
+    sync_js: jetarrow.sync.JetStream, stream: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "jetarrow")
     payloads = [json.dumps(row) for row in ROWS[:2]] + ["broken"]
     sync_js.publish_batch(f"{stream}.a", payloads).raise_for_errors()
@@ -225,20 +227,20 @@ def test_infer(sync_js: jetarrow.sync.JetStream, stream: str, how: str, caplog: 
     assert "id: int64, name: string, size: double, tags: list<item: string>" in caplog.text
 
 
-async def test_infer_in_the_async_face(js: JetStreamContext, rows: str) -> None:
+async def test_async_reader_infers_schema(js: JetStreamContext, rows: str) -> None:
     table = await js.read(rows, schema="infer").read_all()
     # A number and a text: what fits both is a text, and the numbers are malformed.
     assert table.column("_error").to_pylist()[0] == "id: expected a string, found a number"
 
 
-def test_nothing_to_infer_from(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_infer_without_objects_raises_value_error(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 3)
     with pytest.raises(ValueError, match="no sampled payload is a JSON object"):
         sync_js.read(stream, schema="infer").read_all()
 
 
 @pytest.mark.parametrize("how", ["read_all", "for"])
-def test_an_absent_stream_is_named(sync_js: jetarrow.sync.JetStream, stream: str, how: str) -> None:
+def test_missing_stream_is_named_with_suggestion(sync_js: jetarrow.sync.JetStream, stream: str, how: str) -> None:
     reader = sync_js.read(stream.lower()[:-1])
     with pytest.raises(js_errors.NotFoundError) as caught:
         reader.read_all() if how == "read_all" else next(reader)
@@ -246,7 +248,7 @@ def test_an_absent_stream_is_named(sync_js: jetarrow.sync.JetStream, stream: str
     assert caught.value.err_code == 10059
 
 
-async def test_an_absent_stream_in_the_async_face(js: JetStreamContext, stream: str) -> None:
+async def test_async_reader_names_missing_stream(js: JetStreamContext, stream: str) -> None:
     with pytest.raises(js_errors.NotFoundError, match=f"did you mean '{stream}'"):
         await js.read(stream + "S").read_all()
     # Blocking the thread of the loop, nothing else can be asked.
@@ -254,7 +256,7 @@ async def test_an_absent_stream_in_the_async_face(js: JetStreamContext, stream: 
         next(js.read(stream + "S"))
 
 
-def test_two_threads_on_one_reader(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_reader_rejects_second_thread(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     reader = sync_js.read(stream, follow=True)
     thread = threading.Thread(target=next, args=(reader, None))
     thread.start()
@@ -268,7 +270,7 @@ def test_two_threads_on_one_reader(sync_js: jetarrow.sync.JetStream, stream: str
         thread.join()
 
 
-def test_no_pickles_of_live_objects(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_batch_and_reader_cannot_be_pickled(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 3)
     batch = sync_js.pull_subscribe(f"{stream}.>").fetch_batch(3)
     for live, text in (
@@ -282,7 +284,7 @@ def test_no_pickles_of_live_objects(sync_js: jetarrow.sync.JetStream, stream: st
     assert pickle.loads(pickle.dumps(batch.to_pyarrow())).num_rows == 3
 
 
-def test_masks_of_numpy(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_acks_accept_numpy_masks_and_numbers(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     numpy = pytest.importorskip("numpy")
     fill_sync(sync_js, stream, 6)
     sub = sync_js.pull_subscribe(f"{stream}.>", durable="d")
@@ -297,14 +299,14 @@ def test_masks_of_numpy(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
         batch.ack(rows=numpy.array([True, False]))
 
 
-def test_one_string_for_subjects(own_sync: jetarrow.sync.JetStream) -> None:
+def test_subjects_accept_single_string(own_sync: jetarrow.sync.JetStream) -> None:
     given: Any = "one.>"
     assert own_sync.add_stream(name="ONE", subjects=given).config.subjects == ["one.>"]
     assert own_sync.add_stream(StreamConfig(name="TWO", subjects="two.>")).config.subjects == ["two.>"]  # type: ignore[arg-type]
     assert own_sync.update_stream(name="ONE", subjects="three.>").config.subjects == ["three.>"]  # type: ignore[arg-type]
 
 
-def test_a_publisher_after_its_block(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_publisher_after_its_block_raises_error(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     with sync_js.publisher(f"{stream}.a") as publisher:
         publisher.publish(b"1")
     assert publisher.stats.stored == 1
@@ -312,14 +314,16 @@ def test_a_publisher_after_its_block(sync_js: jetarrow.sync.JetStream, stream: s
         publisher.publish(b"2")
 
 
-async def test_an_async_publisher_after_its_block(js: JetStreamContext, stream: str) -> None:
+async def test_async_publisher_after_its_block_raises_error(js: JetStreamContext, stream: str) -> None:
     async with js.publisher(f"{stream}.a") as publisher:
         await publisher.publish(b"1")
     with pytest.raises(errors.Error, match="the block of this publisher has ended"):
         await publisher.publish(b"2")
 
 
-def test_without_pyarrow_it_says_what_to_install(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str) -> None:
+def test_missing_pyarrow_error_has_install_command(
+    sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str
+) -> None:
     fill_sync(sync_js, stream, 3)
     program = """
 import sys
@@ -344,7 +348,7 @@ with jetarrow.sync.connect(sys.argv[1]) as nc:
     assert all(line.endswith('needs pyarrow: pip install "jetarrow[arrow]"') for line in said), said
 
 
-def test_threads_with_readers_of_their_own(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_threads_read_with_separate_readers(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 100)
     sizes: list[int] = []
     in_threads(lambda number: sizes.append(sync_js.read(stream).read_all().num_rows), 4)
