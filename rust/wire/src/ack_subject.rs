@@ -1,8 +1,8 @@
-//! What the ack subject of a delivered message says (ADR-15).
+//! The ack subject: the reply subject of a message that JetStream delivers (ADR-15).
 
 use memchr::memchr_iter;
 
-/// What the ack subject of a delivered message says (ADR-15).
+/// The fields of an ack subject (ADR-15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckSubject<'a> {
     pub stream: &'a str,
@@ -14,12 +14,14 @@ pub struct AckSubject<'a> {
     pub pending: i64,
 }
 
-/// `$JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<ns>.<pending>`; the newer form has domain and
-/// account hash after `ACK`, and may have more tokens at the end.
+/// Parses `$JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<ns>.<pending>`.
+///
+/// The newer form has the domain and the account hash after `ACK`, and can have more tokens at the end.
 pub fn parse_ack_subject(reply: &str) -> Option<AckSubject<'_>> {
     const MOST: usize = 12;
     let rest = reply.strip_prefix("$JS.ACK.")?;
-    // Where the tokens end; this runs for every message, and finding the dots in one pass is most of it.
+    // Ends of the tokens. This runs for every message, and most of its time is the search for dots, so one pass finds
+    // all.
     let mut ends = [0; MOST];
     let mut count = 0;
     for end in memchr_iter(b'.', rest.as_bytes()).chain([rest.len()]).take(MOST) {
@@ -47,14 +49,14 @@ pub fn parse_ack_subject(reply: &str) -> Option<AckSubject<'_>> {
     })
 }
 
-/// The domain that an ack subject of the newer form names; `_` stands for none.
+/// Returns the domain of an ack subject of the newer form, or `None` if it is `_`.
 pub fn domain(reply: &str) -> Option<&str> {
     let rest = reply.strip_prefix("$JS.ACK.")?;
     let named = rest.split('.').count() >= 9;
     rest.split('.').next().filter(|domain| named && !matches!(*domain, "" | "_"))
 }
 
-/// A decimal number that fits: eight digits at a time as long as there are as many.
+/// Parses a decimal number that fits into 63 bits, eight digits at a time.
 fn number(text: &str) -> Option<i64> {
     let mut digits = text.as_bytes();
     if digits.is_empty() || digits.len() > 19 {
@@ -69,7 +71,7 @@ fn number(text: &str) -> Option<i64> {
         if high != 0x3030_3030_3030_3030 || carried != 0x3030_3030_3030_3030 {
             return None;
         }
-        // Pairs, then fours, then all eight.
+        // Combines pairs, then fours, then all eight digits.
         let value = (chunk & 0x0F0F_0F0F_0F0F_0F0F).wrapping_mul(2561) >> 8;
         let value = (value & 0x00FF_00FF_00FF_00FF).wrapping_mul(6_553_601) >> 16;
         let value = (value & 0x0000_FFFF_0000_FFFF).wrapping_mul(42_949_672_960_001) >> 32;
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn domains() {
+    fn domain_of_the_newer_form_is_read() {
         for (reply, expected) in [
             ("$JS.ACK.S.c.1.2.3.4.5", None),
             ("$JS.ACK._.hash.S.c.1.2.3.4.5", None),
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_ack_subject() {
+    fn ack_subject_of_both_forms_is_parsed() {
         let meta = AckSubject {
             stream: "S",
             consumer: "c",
@@ -131,12 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_every_length() {
+    fn number_of_every_length_is_parsed() {
         for value in [0, 7, 12_345_678, 123_456_789, 99_999_999, 10_000_000_000_000_000, i64::MAX] {
             assert_eq!(number(&value.to_string()), Some(value));
         }
         assert_eq!(number("00000000000000012"), Some(12));
-        // One past the largest, and every wrong byte at every place.
+        // The first number above the maximum, and every wrong byte at every position.
         assert_eq!(number("9223372036854775808"), None);
         assert_eq!(number(""), None);
         for place in 0..17 {

@@ -1,16 +1,19 @@
-//! Small copies, many to an allocation.
+//! An allocator of small copies.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Bytes are copied into blocks of this size: one allocation for hundreds of messages.
+/// Bytes of a block, so that one allocation serves hundreds of messages.
 const BLOCK: usize = 64 * 1024;
-/// From here on a block is not worth it; nor is a copy, where the bytes can stay where they lie until they are sent.
+/// Bytes from which a copy gets an allocation of its own. Payloads of this size are also sent without a copy, if
+/// possible.
 pub const LARGE: usize = BLOCK / 4;
 
+/// Copies byte strings into shared blocks of 64 KiB.
 #[derive(Default)]
 pub struct Arena(BytesMut);
 
 impl Arena {
+    /// Returns a copy of `bytes`. It keeps its block alive.
     pub fn copy(&mut self, bytes: &[u8]) -> Bytes {
         if bytes.len() >= LARGE {
             return Bytes::copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Bytes to be written: frames in one piece of memory, and large payloads where they lie.
+//! The write buffer of a connection: small frames are copied into one block of memory, large payloads are not copied.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -8,25 +8,26 @@ use bytes::Bytes;
 
 use crate::frames;
 
-/// A payload of so many bytes is not copied.
+/// Bytes from which a payload is not copied.
 const LARGE: usize = 16 << 10;
-/// A larger piece of memory is given back once it is empty.
+/// Bytes above which an empty buffer returns its memory.
 const SPARE: usize = 1 << 20;
-/// Large payloads that one write takes.
+/// Large payloads in one vectored write.
 const SLICES: usize = 8;
 
+/// Frames that wait to be written, in order.
 #[derive(Default)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
-    /// How many of them are written.
+    /// Bytes of `bytes` that are already written.
     at: usize,
-    /// Large payloads, and the places among the bytes that they come at.
+    /// Large payloads with their positions in `bytes`.
     large: VecDeque<(usize, Bytes)>,
     large_bytes: usize,
 }
 
 impl FrameBuffer {
-    /// What is not written yet.
+    /// Returns the number of bytes that are not yet written.
     pub fn len(&self) -> usize {
         self.bytes.len() - self.at + self.large_bytes
     }
@@ -35,11 +36,12 @@ impl FrameBuffer {
         self.len() == 0
     }
 
-    /// Nothing of it may be written yet.
+    /// Appends bytes. Only allowed before the first [`advance`](Self::advance).
     pub fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.bytes);
     }
 
+    /// Appends a message. A payload of 16 KiB or more is referenced, not copied.
     pub fn put_message(&mut self, message: &OutboundMessage) {
         let payload = &message.payload;
         frames::head(&mut self.bytes, message);
@@ -52,6 +54,7 @@ impl FrameBuffer {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
+    /// Discards all bytes, and returns memory above 1 MiB.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.large.clear();
@@ -61,7 +64,7 @@ impl FrameBuffer {
         }
     }
 
-    /// The next bytes, in their order.
+    /// Appends the next unwritten bytes to `slices`, in order, with at most 8 large payloads.
     pub fn slices<'a>(&'a self, slices: &mut Vec<IoSlice<'a>>) {
         let mut at = self.at;
         let mut add = |bytes: &'a [u8]| {
@@ -79,7 +82,7 @@ impl FrameBuffer {
         }
     }
 
-    /// So many of them are written.
+    /// Records that the next `count` bytes are written.
     pub fn advance(&mut self, mut count: usize) {
         while count > 0 {
             let next = self.large.front().map_or(self.bytes.len(), |(place, _)| *place);
@@ -102,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_it_is_written_it_is_the_same() {
+    fn partial_writes_of_any_size_yield_the_same_bytes() {
         let sizes = [3, LARGE, 0, LARGE - 1, LARGE + 5].into_iter().chain([LARGE; SLICES + 3]).chain([7]);
         let messages: Vec<_> = sizes
             .enumerate()

@@ -1,4 +1,4 @@
-//! What we send, as bytes.
+//! Encoder of the client's protocol lines and messages.
 
 use async_nats::HeaderMap;
 use async_nats::message::OutboundMessage;
@@ -11,13 +11,14 @@ fn number(out: &mut Vec<u8>, number: usize) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
+/// Appends a whole PUB or HPUB message.
 pub fn publish(out: &mut Vec<u8>, message: &OutboundMessage) {
     head(out, message);
     out.extend_from_slice(&message.payload);
     out.extend_from_slice(b"\r\n");
 }
 
-/// All that comes before the payload.
+/// Appends the protocol line and the header block of a message: everything before the payload.
 pub fn head(out: &mut Vec<u8>, message: &OutboundMessage) {
     let OutboundMessage { subject, reply, payload, headers } = message;
     let headers = headers.as_ref().filter(|headers| !headers.is_empty());
@@ -26,7 +27,7 @@ pub fn head(out: &mut Vec<u8>, message: &OutboundMessage) {
     headers.into_iter().for_each(|headers| header_block(out, headers));
 }
 
-/// `headers` and `payload` are bytes of them.
+/// Appends a protocol line. `headers` and `payload` are sizes in bytes.
 fn line(out: &mut Vec<u8>, subject: &str, reply: &[u8], headers: usize, payload: usize) {
     out.extend_from_slice(if headers > 0 { b"HPUB " } else { b"PUB " });
     out.extend_from_slice(subject.as_bytes());
@@ -43,27 +44,28 @@ fn line(out: &mut Vec<u8>, subject: &str, reply: &[u8], headers: usize, payload:
     out.extend_from_slice(b"\r\n");
 }
 
-/// A message whose parts lie wherever they lie.
+/// A message to publish that borrows its parts, so that they are copied once, into the write buffer.
 pub struct PublishFrame<'a> {
     pub subject: &'a str,
-    /// Nothing where there is none.
+    /// Empty if the message has no reply subject.
     pub reply: &'a [u8],
-    /// A block of them, or nothing.
+    /// An encoded header block, or empty.
     pub headers: &'a [u8],
     pub payload: &'a [u8],
 }
 
 impl PublishFrame<'_> {
-    /// Bytes of headers and payload.
+    /// Returns the bytes of headers and payload, which the server counts against `max_payload`.
     pub fn counted(&self) -> usize {
         self.headers.len() + self.payload.len()
     }
 
-    /// Bytes of a whole message, as `client::size` counts them.
+    /// Returns the bytes of the whole message, as [`message_size`](crate::size::message_size) counts them.
     pub fn size(&self) -> usize {
         self.subject.len() + self.reply.len() + self.counted()
     }
 
+    /// Appends the whole message.
     pub fn write(&self, out: &mut Vec<u8>) {
         line(out, self.subject, self.reply, self.headers.len(), self.payload.len());
         out.extend_from_slice(self.headers);
@@ -72,9 +74,10 @@ impl PublishFrame<'_> {
     }
 }
 
-/// What a block of headers begins with; an empty line ends it.
+/// First line of a header block. An empty line ends the block.
 pub const VERSION: &[u8] = b"NATS/1.0\r\n";
 
+/// Appends one header line.
 pub fn header(out: &mut Vec<u8>, name: &[u8], value: &str) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -82,6 +85,7 @@ pub fn header(out: &mut Vec<u8>, name: &[u8], value: &str) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends a header block.
 pub fn header_block(out: &mut Vec<u8>, headers: &HeaderMap) {
     out.extend_from_slice(VERSION);
     for (name, values) in headers.iter() {
@@ -90,12 +94,13 @@ pub fn header_block(out: &mut Vec<u8>, headers: &HeaderMap) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends a SUB line.
 pub fn subscribe(out: &mut Vec<u8>, sid: u64, subject: &str, queue: Option<&str>) {
     let queue = queue.map_or(String::new(), |queue| format!("{queue} "));
     out.extend_from_slice(format!("SUB {subject} {queue}{sid}\r\n").as_bytes());
 }
 
-/// At once, or after so many messages.
+/// Appends an UNSUB line. With `after` the server unsubscribes after this number of messages.
 pub fn unsubscribe(out: &mut Vec<u8>, sid: u64, after: Option<u64>) {
     let after = after.map_or(String::new(), |after| format!(" {after}"));
     out.extend_from_slice(format!("UNSUB {sid}{after}\r\n").as_bytes());
@@ -106,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_one_frame() {
+    fn publish_writes_one_frame() {
         let mut headers = HeaderMap::new();
         headers.append("A", "1");
         headers.append("A", "two words");
@@ -128,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn subscriptions_begin_and_end() {
+    fn subscribe_and_unsubscribe_write_their_lines() {
         let mut out = Vec::new();
         subscribe(&mut out, 1, "a.>", None);
         subscribe(&mut out, 2, "b", Some("q"));

@@ -1,21 +1,21 @@
-//! Headers as they come, and as they are stored: read leniently, because a server stores whatever was published.
+//! Decoder of header blocks. It is lenient, because a server stores any block that a client publishes.
 //!
-//! Text that is not UTF-8 is read as Latin-1, a name may have any characters, a line without a colon is a name without a
-//! value. What is not as ADR-4 wants it is malformed, and told.
+//! Text that is not UTF-8 is read as Latin-1. A name can have any characters. A line without a colon is a name without
+//! a value. Blocks that violate ADR-4 are reported as malformed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::str;
 
-/// By name, sorted: the same message gives the same row each time it is read.
+/// Values by header name, sorted, so that repeated reads of a message return equal rows.
 pub type Headers = BTreeMap<String, Vec<String>>;
 
 const VERSION: &str = "NATS/";
-/// The only version there is.
+/// The only version of the format.
 const KNOWN_VERSION: &str = "NATS/1.0";
 
-/// A block of headers, as text.
+/// Returns a header block as text: UTF-8, or else Latin-1.
 pub fn text(raw: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(raw) {
         Ok(text) => Cow::Borrowed(text),
@@ -23,17 +23,18 @@ pub fn text(raw: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The headers of a block, one after another.
+/// Iterator over the names and values of a header block.
 pub struct Lines<'a>(Peekable<str::Lines<'a>>);
 
 impl<'a> Lines<'a> {
+    /// Starts after the status line.
     pub fn of(text: &'a str) -> Self {
         let mut lines = text.lines().peekable();
         lines.next_if(|first| first.starts_with(VERSION));
         Lines(lines)
     }
 
-    /// As it stands there, with what continues it.
+    /// Returns the next line, joined with its continuation lines.
     fn whole(&mut self) -> Option<Cow<'a, str>> {
         let mut line = Cow::Borrowed(self.0.find(|line| !line.is_empty())?);
         while let Some(more) = self.0.next_if(|line| line.starts_with(char::is_whitespace)) {
@@ -43,7 +44,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A name, and its value.
+/// Yields name and trimmed value.
 impl<'a> Iterator for Lines<'a> {
     type Item = (Cow<'a, str>, Cow<'a, str>);
 
@@ -61,6 +62,7 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
+/// Returns all headers of a block.
 pub fn parse(raw: &[u8]) -> Headers {
     let mut headers = Headers::new();
     for (name, value) in Lines::of(&text(raw)) {
@@ -69,12 +71,12 @@ pub fn parse(raw: &[u8]) -> Headers {
     headers
 }
 
-/// The last value of this name.
+/// Returns the last value of this header.
 pub fn value(raw: &[u8], name: &str) -> Option<String> {
     Lines::of(&text(raw)).filter(|(found, _)| found == name).last().map(|(_, value)| value.into_owned())
 }
 
-/// What stands on the first line: a status and its description; zero is none.
+/// Returns the status code and description of the first line; the code is 0 if there is none.
 pub fn status(raw: &[u8]) -> (u16, String) {
     let text = text(raw);
     let first = text.lines().next().and_then(|first| first.strip_prefix(KNOWN_VERSION)).unwrap_or_default().trim();
@@ -86,7 +88,7 @@ pub fn status(raw: &[u8]) -> (u16, String) {
     }
 }
 
-/// True where they are not as they should be.
+/// True if the block violates ADR-4.
 pub fn is_malformed(raw: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(raw) else { return true };
     let Some(first) = text.lines().next().and_then(|first| first.strip_prefix(KNOWN_VERSION)) else { return true };
@@ -104,7 +106,7 @@ pub fn is_malformed(raw: &[u8]) -> bool {
     false
 }
 
-/// A block that is read as these headers.
+/// Encodes headers as a block.
 pub fn block(headers: &Headers) -> Vec<u8> {
     let mut block = format!("{KNOWN_VERSION}\r\n");
     for (name, values) in headers {
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_malformed_and_how_it_is_read() {
+    fn malformed_blocks_are_detected_and_read() {
         for (raw, malformed, wanted) in [
             (&b"NATS/1.0\r\nA: 1\r\nB:2 \r\nA:3\r\n\r\n"[..], false, vec![("A", vec!["1", "3"]), ("B", vec!["2"])]),
             (b"NATS/1.0 503 none\r\nA: 1\r\n  2\r\n\r\n", false, vec![("A", vec!["1  2"])]),
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_a_number_and_words() {
+    fn status_has_a_code_and_a_description() {
         for (raw, wanted) in [
             (&b"NATS/1.0 503\r\n\r\n"[..], (503, "")),
             (b"NATS/1.0 409  Consumer Deleted \r\nA: 1\r\n\r\n", (409, "Consumer Deleted")),

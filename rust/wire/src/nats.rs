@@ -1,4 +1,4 @@
-//! The types of async-nats that the engine uses: the one place that names it.
+//! Types of async-nats that other crates use. Other crates import them from here only.
 
 pub use async_nats::message::OutboundMessage;
 pub use async_nats::{

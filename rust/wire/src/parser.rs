@@ -1,4 +1,4 @@
-//! What the server sends, read from a buffer that holds many messages: all of them are slices of it.
+//! Parser of the server's protocol. One read buffer holds many messages, and each message is a slice of it.
 
 use async_nats::ServerInfo;
 use bytes::{Bytes, BytesMut};
@@ -6,11 +6,12 @@ use memchr::{memchr, memchr_iter};
 
 use crate::message::{Message, Offsets};
 
-/// The longest line, in bytes: an INFO with thousands of servers.
+/// Maximum length of a protocol line in bytes. An INFO can list thousands of servers.
 pub const MAX_LINE: usize = 1 << 20;
-/// Bytes that are asked for in one read.
+/// Bytes requested in one read.
 const READ: usize = 64 << 10;
 
+/// A protocol operation of the server. The number of a message is its subscription's sid.
 #[derive(Debug)]
 pub enum Op {
     Message(u64, Message),
@@ -20,28 +21,29 @@ pub enum Op {
     Error(String),
 }
 
-/// What is no message of the protocol, or one that is not taken.
+/// Invalid bytes from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// Not the protocol.
+    /// The bytes are not the NATS protocol.
     Protocol,
-    /// More than so many bytes for one message or line.
+    /// A message or line exceeds this number of bytes.
     TooLarge(usize),
 }
 
 type Result<T> = std::result::Result<T, ParseError>;
 
+/// The read buffer and the state of an incomplete frame.
 #[derive(Default)]
 pub struct Parser {
     buffer: BytesMut,
-    /// Bytes of what is under way, as far as they are known.
+    /// Bytes of the incomplete frame at the front of the buffer, as far as they are known.
     need: usize,
-    /// So many of them have no line end among them.
+    /// Bytes at the front of the buffer that contain no line end.
     searched: usize,
 }
 
 impl Parser {
-    /// Where the next read goes to.
+    /// Returns the buffer for the next read, with spare capacity.
     pub fn room(&mut self) -> &mut BytesMut {
         let missing = self.need.saturating_sub(self.buffer.len());
         if self.buffer.capacity() - self.buffer.len() < missing.max(READ / 4) {
@@ -50,13 +52,13 @@ impl Parser {
         &mut self.buffer
     }
 
-    /// Hands over all that is complete. No message, payload and headers, is larger than `limit`.
+    /// Passes all complete frames to `each`. Rejects a message whose headers and payload exceed `limit` bytes.
     pub fn parse_buffered(&mut self, limit: usize, mut each: impl FnMut(Op)) -> Result<()> {
         if self.buffer.len() < self.need {
             return Ok(());
         }
         if self.searched > 0 {
-            // A long line in small pieces is neither searched nor moved again with each of them.
+            // A long line that arrives in small pieces is neither searched nor moved again for each piece.
             let (length, fresh) = (self.buffer.len(), self.buffer.get(self.searched..).unwrap_or_default());
             if memchr(b'\n', fresh).is_none() {
                 self.searched = length;
@@ -91,18 +93,19 @@ impl Parser {
     }
 }
 
+/// Progress at one position of the buffer.
 enum ParsedFrame {
-    /// And where it ends.
+    /// A complete frame and its end.
     Whole(Option<Op>, usize),
-    /// It has so many bytes at least.
+    /// An incomplete message with at least this number of bytes.
     Part(usize),
-    /// Its line has no end yet.
+    /// A line without an end.
     Line,
 }
 
 fn frame(chunk: &Bytes, at: usize, limit: usize) -> Result<ParsedFrame> {
     let rest = chunk.get(at..).unwrap_or_default();
-    // One that has no end yet may have half of it.
+    // An incomplete line can end with half of its line end.
     let length = line_length(rest);
     if length.unwrap_or(rest.len().saturating_sub(1)) >= MAX_LINE {
         return Err(ParseError::TooLarge(MAX_LINE));
@@ -128,7 +131,7 @@ fn frame(chunk: &Bytes, at: usize, limit: usize) -> Result<ParsedFrame> {
     }
 }
 
-/// Up to the end of the line, without it.
+/// Returns the length of the line without its line end.
 fn line_length(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -140,7 +143,7 @@ fn line_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// `begin` is where its arguments begin, `body` where headers and payload do.
+/// Parses MSG or HMSG. `begin` is the position of its arguments, `body` that of headers and payload.
 fn message(
     chunk: &Bytes,
     at: usize,
@@ -159,7 +162,7 @@ fn message(
         word = blank + 1;
     }
     let sizes = 1 + usize::from(with_headers);
-    // Subject, subscription, perhaps a reply subject, sizes.
+    // Subject, sid, optional reply subject, sizes.
     let reply = match count.checked_sub(2 + sizes) {
         Some(0) => None,
         Some(1) => Some(all[2]),
@@ -179,7 +182,7 @@ fn message(
     if end > chunk.len() {
         return Ok(ParsedFrame::Part(end - at));
     }
-    // Up to the payload; places count from the subject.
+    // The slice ends with the payload. Its positions count from the subject.
     let (subject, reply) = (all[0], reply.unwrap_or((body, body)));
     let places = Offsets {
         subject: subject.1 - subject.0,
@@ -191,7 +194,7 @@ fn message(
     Ok(ParsedFrame::Whole(Some(Op::Message(sid, message)), end))
 }
 
-/// One that is too large for us is the largest.
+/// Parses a decimal number. Saturates on overflow.
 fn number(digits: &[u8]) -> Result<u64> {
     if digits.is_empty() {
         return Err(ParseError::Protocol);
@@ -206,7 +209,7 @@ fn number(digits: &[u8]) -> Result<u64> {
 mod tests {
     use super::*;
 
-    /// What comes of it, read in pieces of this size.
+    /// Parses `text` in pieces of this size.
     fn read(text: &[u8], piece: usize) -> Result<Vec<Op>> {
         let (mut reader, mut ops) = (Parser::default(), Vec::new());
         for part in text.chunks(piece) {
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn however_it_is_cut_the_same_is_read() {
+    fn input_cut_at_any_position_yields_the_same_operations() {
         let text = b"INFO {\"version\":\"2.14.0\"}\r\n+OK\r\nPING\r\nMSG a.b 7 5\r\nab\r\nc\r\nPONG\r\n\
             MSG s 8 _INBOX.x 0\r\n\r\n-ERR 'Some Words'\r\n\
             HMSG s 9 r 18 20\r\nNATS/1.0\r\nA: 1\r\n\r\nxy\r\nHMSG s 9 24 24\r\nNATS/1.0 503 No Luck\r\n\r\n\r\n";
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_headers_say_does_not_matter_here() {
+    fn malformed_header_blocks_are_accepted() {
         for block in ["NATS/1.x\r\n\r\n", "NATS/1.0\r\nA: 1\r2\r\n\r\n", "", "\r\n"] {
             let text = format!("HMSG s 1 {0} {0}\r\n{block}\r\nPING\r\n", block.len());
             let ops = read(text.as_bytes(), 3).unwrap_or_else(|e| panic!("{e:?} of {block:?}"));
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_and_not_gathered() {
+    fn invalid_or_too_large_input_is_rejected() {
         for (text, wanted) in [
             ("MSG s 1\r\n", ParseError::Protocol),
             ("MSG s 1 r 2 3 4 5\r\n", ParseError::Protocol),
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_message_is_waited_for_whole() {
+    fn large_message_is_buffered_until_it_is_complete() {
         let mut reader = Parser::default();
         reader.room().extend_from_slice(b"MSG s 1 200000\r\n");
         let taken = reader.parse_buffered(1 << 20, |_| panic!("it is not complete"));

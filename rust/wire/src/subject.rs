@@ -1,12 +1,14 @@
-//! What may stand on a protocol line. Checked here, before anything is sent, because one bad byte on the wire
-//! ends the connection or becomes somebody else's command.
+//! Validation of subjects, names and headers before they are sent.
+//!
+//! One invalid byte on a protocol line ends the connection or starts another command.
 
 use base::error::{JetError, Result};
 
-/// The server refuses protocol lines over 4,096 bytes and closes the connection; subject and reply share one line.
+/// Maximum bytes of a subject. The server closes the connection after a line above 4,096 bytes (`max_control_line`),
+/// and subject and reply subject share a line.
 const MAX_SUBJECT: usize = 3_072;
 
-/// A subject to publish to: as `check_tokens`, and without wildcards.
+/// Validates a subject to publish to: as [`check_tokens`], and without wildcards.
 pub fn check(subject: &str) -> Result<()> {
     check_tokens(subject)?;
     if subject.split('.').any(|t| t == "*" || t == ">") {
@@ -16,7 +18,7 @@ pub fn check(subject: &str) -> Result<()> {
     Ok(())
 }
 
-/// A subject to subscribe to: `*` is a token, `>` the last one.
+/// Validates a subject to subscribe to: `*` is a whole token, `>` is the last token.
 pub fn check_subscription(subject: &str) -> Result<()> {
     check_tokens(subject)?;
     let mut tokens = subject.split('.').rev().skip(1);
@@ -31,7 +33,7 @@ pub fn check_subscription(subject: &str) -> Result<()> {
     Ok(())
 }
 
-/// A queue group's name: one word on a protocol line.
+/// Validates the name of a queue group: one word on a protocol line.
 pub fn check_queue(queue: &str) -> Result<()> {
     if queue.is_empty() || queue.len() > MAX_SUBJECT || queue.bytes().any(|b| b <= b' ' || b == 0x7f) {
         let reason = "a queue name has at least one character, no white space and no control character";
@@ -40,8 +42,8 @@ pub fn check_queue(queue: &str) -> Result<()> {
     Ok(())
 }
 
-/// Dot-separated tokens, none empty, no white space or control byte. Wildcards may be there: an API subject can end in
-/// a consumer's filter.
+/// Validates dot-separated tokens: none is empty, and none has white space or control characters. Wildcards are
+/// allowed, because an API subject can end with a consumer's filter.
 pub fn check_tokens(subject: &str) -> Result<()> {
     check_line(subject)?;
     if subject.split('.').any(str::is_empty) {
@@ -51,7 +53,7 @@ pub fn check_tokens(subject: &str) -> Result<()> {
     Ok(())
 }
 
-/// Only what would not be one subject on a protocol line: that it means something is the caller's word.
+/// Validates only that the subject is one word on a protocol line. The caller is responsible for its meaning.
 pub fn check_line(subject: &str) -> Result<()> {
     let reason = if subject.is_empty() {
         "it is empty"
@@ -65,10 +67,10 @@ pub fn check_line(subject: &str) -> Result<()> {
     Err(JetError::BadSubject { subject: shorten(subject), reason })
 }
 
-/// A stream or consumer name: it becomes one token of an API subject.
+/// Validates the name of a stream or consumer, which becomes one token of an API subject.
 pub fn check_name(what: &str, name: &str) -> Result<()> {
     let refused = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '.' | '*' | '>' | '/' | '\\');
-    // Begun in nats-py's words, which programs look for.
+    // The texts begin as in nats-py, because programs search for them.
     if name.is_empty() {
         return Err(JetError::Value(format!("nats: {what} name is required")));
     }
@@ -81,7 +83,7 @@ pub fn check_name(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Header names are RFC 7230 tokens as far as NATS goes (ADR-4): printable ASCII without the colon.
+/// Validates a header: the name is an RFC 7230 token (ADR-4), the value has no line break.
 pub fn check_header(name: &str, value: &str) -> Result<()> {
     let reason = if name.is_empty() {
         "the name is empty"
@@ -95,7 +97,7 @@ pub fn check_header(name: &str, value: &str) -> Result<()> {
     Err(JetError::BadHeader { name: shorten(name), reason })
 }
 
-/// Enough of a text to recognise it in an error message.
+/// Returns the first 80 characters of a text, for an error.
 fn shorten(text: &str) -> String {
     const KEEP: usize = 80;
     match text.char_indices().nth(KEEP) {
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn publish_subjects() {
+    fn subjects_are_validated() {
         for good in ["a", "a.b", "$JS.API.INFO", "grüße.öl", "a.b*c.d>"] {
             assert_eq!(check(good), Ok(()), "{good}");
         }
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_headers() {
+    fn names_and_headers_are_validated() {
         assert!(check_name("stream", "ORDERS-1_x").is_ok());
         for bad in ["", "a.b", "a b", "*", "a/b"] {
             assert!(check_name("stream", bad).is_err(), "{bad:?}");

@@ -1,6 +1,7 @@
-//! Numbers in reply subjects, written with 6 bits a character, as short as they come: they travel twice with every
-//! message.
+//! Numbers as tokens of reply subjects, with 6 bits per character. They are short because each message carries its
+//! token twice: in the publish and in the ack.
 
+/// Appends the token of a number, lowest digit first.
 pub fn write_token(mut token: u64, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
     loop {
@@ -12,6 +13,7 @@ pub fn write_token(mut token: u64, out: &mut Vec<u8>) {
     }
 }
 
+/// Returns the number of a token; `None` if it is invalid.
 pub fn read_token(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 10 {
         return None;
@@ -34,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_read_back() {
+    fn token_round_trip_returns_the_number() {
         for token in [0, 1, 63, 64, 4_999, 1 << 40, (1 << 60) - 1] {
             let mut text = Vec::new();
             write_token(token, &mut text);

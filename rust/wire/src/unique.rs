@@ -1,19 +1,22 @@
-//! Names that are used nowhere else.
+//! Random unique names.
 
 use base::error::{JetError, Result};
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// As many as 128 bits take.
+/// Digits of 128 bits in base 62.
 const LENGTH: usize = 22;
+/// Digits of 71 bits in base 62.
 const SHORT: usize = 12;
 
-/// 22 letters and digits. From the operating system each time: what a generator of our own remembered, a forked process
-/// would remember too, and would draw the same.
+/// Returns 22 random letters and digits.
+///
+/// They are from the operating system, because a generator in this process would repeat its numbers in a forked
+/// process.
 pub fn id() -> Result<String> {
     digits(LENGTH)
 }
 
-/// 12 letters and digits, of 71 bits: for subjects that travel with every message.
+/// Returns 12 random letters and digits (71 bits), for subjects that every message carries.
 pub fn short_id() -> Result<String> {
     digits(SHORT)
 }
@@ -35,7 +38,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn ids_differ_and_fit_into_a_subject() {
+    fn ids_are_unique_and_alphanumeric() {
         let ids: HashSet<_> = (0..10_000).map(|_| super::id().unwrap()).collect();
         assert_eq!(ids.len(), 10_000);
         let short: HashSet<_> = (0..10_000).map(|_| super::short_id().unwrap()).collect();
