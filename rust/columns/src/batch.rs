@@ -1,4 +1,4 @@
-//! Finished rows.
+//! Batches of finished rows.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use arrow_select::filter::{filter, filter_record_batch};
 /// Values by header name, as `wire::headers::Headers`.
 type Headers = BTreeMap<String, Vec<String>>;
 
-/// Some finished rows, with what is needed to acknowledge them.
+/// A batch of finished rows, with the reply subjects for their acks.
 #[derive(Clone)]
 pub struct Batch {
     pub record: RecordBatch,
     pub replies: Option<StringArray>,
     pub seqs: Int64Array,
-    /// Payload, subject and header bytes.
+    /// Bytes of payloads, subjects and headers.
     pub bytes: usize,
 }
 
 impl Batch {
-    /// Some rows of it; nothing is copied.
+    /// Returns a range of rows without a copy.
     pub fn slice(&self, start: usize, count: usize) -> Batch {
         Batch {
             record: self.record.slice(start, count),
@@ -31,7 +31,7 @@ impl Batch {
         }
     }
 
-    /// Subject, payload and headers of a row; None where a column of them is not there.
+    /// Returns subject, payload and headers of a row; `None` if one of these columns is absent.
     pub fn whole_message(&self, row: usize) -> Option<(&str, &[u8], Headers)> {
         let column = |name| self.record.column_by_name(name);
         let subject = column("subject")?.as_string_opt::<i32>()?.value(row);
@@ -39,7 +39,7 @@ impl Batch {
         Some((subject, data, headers(column("headers")?.as_map_opt()?, row)))
     }
 
-    /// The rows where the mask is true.
+    /// Returns the rows for which the mask is true.
     pub fn filter(&self, mask: &BooleanArray) -> Result<Batch, ArrowError> {
         let replies = self.replies.as_ref().map(|replies| filter(replies, mask)).transpose()?;
         Ok(Batch {
@@ -51,7 +51,7 @@ impl Batch {
     }
 }
 
-/// The headers of a row, none where it has none.
+/// Returns the headers of a row; empty if it has none.
 pub fn headers(column: &MapArray, row: usize) -> Headers {
     let mut headers = Headers::new();
     if column.is_valid(row) {

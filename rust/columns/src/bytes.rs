@@ -1,7 +1,7 @@
-//! Columns of byte strings and texts, while they grow.
+//! Builder of binary and string columns.
 //!
-//! arrow's own builders grow by copying: for a moment a large column is there twice. These have room for all that is
-//! expected, see `room`.
+//! The builders of arrow copy a large column to grow it, so it is twice in memory. This builder reserves memory for the
+//! expected size instead, see [`column_buffer`](crate::column_buffer).
 
 use std::sync::Weak;
 
@@ -12,16 +12,16 @@ use arrow_schema::ArrowError;
 use crate::column_buffer::{ColumnBuffer, SparePages};
 
 pub struct BytesBuilder {
-    /// Where each begins, and where the last ends.
+    /// Start of each value, and the end of the last.
     offsets: Vec<i32>,
     values: ColumnBuffer,
     nulls: NullBufferBuilder,
-    /// How many there may be in all; 0 is not known.
+    /// Expected number of rows; 0 if unknown.
     wanted: usize,
     spare: Weak<SparePages>,
 }
 
-/// More than a column has: Arrow counts in 31 bits, and a batch is cut at half of that.
+/// Upper limit of a reservation. Arrow's offsets have 31 bits, and a batch ends at half of that.
 const MAX_COLUMN_BYTES: usize = 5 << 28;
 
 impl Default for BytesBuilder {
@@ -32,23 +32,23 @@ impl Default for BytesBuilder {
 }
 
 impl BytesBuilder {
-    /// The caller sees to it that all of them together stay below 2 GiB.
+    /// Appends a value. The caller keeps the sum of all values below 2 GiB.
     pub fn append(&mut self, value: Option<&[u8]>) {
         let (value_bytes, rows, so_far) = (value.unwrap_or_default(), self.offsets.len(), self.values.len());
         let (wanted, more) = (self.wanted, value_bytes.len());
-        // All of them, if the others are as large as those that have come.
+        // Bytes of all expected rows, if they have the mean size of the rows so far.
         let enough = || (so_far.saturating_add(more) / rows).saturating_mul(wanted).min(MAX_COLUMN_BYTES);
         self.values.extend(value_bytes, &self.spare, enough);
         self.offsets.push(self.values.len() as i32);
         self.nulls.append(value.is_some());
     }
 
-    /// Makes room for so many more.
+    /// Reserves offsets for `rows` more rows.
     pub fn reserve_rows(&mut self, rows: usize) {
         self.offsets.reserve(rows);
     }
 
-    /// Makes room for so many bytes; there may be `wanted` rows, or more. Before the first.
+    /// Reserves memory for `bytes` bytes in about `wanted` rows. Has an effect only before the first value.
     pub fn reserve(&mut self, wanted: usize, bytes: usize, spare: Weak<SparePages>) {
         if self.values.is_empty() {
             self.values = ColumnBuffer::expecting(bytes, &spare);
@@ -56,12 +56,12 @@ impl BytesBuilder {
         (self.wanted, self.spare) = (wanted, spare);
     }
 
-    /// Bytes of all of them.
+    /// Returns the bytes of all values.
     pub fn bytes(&self) -> usize {
         self.values.len()
     }
 
-    /// What was appended, nulls as empty ones.
+    /// Iterates over the values; a null yields an empty one.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let values = self.values.as_ref();
         self.offsets.windows(2).filter_map(|ends| values.get(ends[0] as usize..ends[1] as usize))
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_appended_comes_out_and_the_builder_starts_anew() -> Result<(), ArrowError> {
+    fn finish_returns_the_values_and_empties_the_builder() -> Result<(), ArrowError> {
         let mut builder = BytesBuilder::default();
         for value in [Some(&b"one"[..]), None, Some(b""), Some(b"two")] {
             builder.append(value);

@@ -1,4 +1,4 @@
-//! JSON payloads into typed Arrow columns: one pass, written straight into the columns.
+//! Decoder of JSON payloads into typed Arrow columns, in one pass that writes into the columns.
 //!
 //! | Arrow | JSON |
 //! |---|---|
@@ -14,11 +14,13 @@
 //! | timestamp without zone | the same text without an offset; an integer |
 //! | list, struct, map | an array, an object, an object |
 //!
-//! Strings are never taken for numbers (but for decimals) or numbers for strings. A field that is missing or null becomes
-//! null, and is malformed where the schema says not nullable. Other members are checked for syntax and ignored. Of members
-//! with the same name the last wins, but each has to be right. Names are compared exactly. A malformed row is also: a
-//! document that is not an object, is empty or has text after it, invalid UTF-8, half of a surrogate pair, nesting deeper
-//! than 128.
+//! A string is not converted to a number, except for decimals, and a number is not converted to a string. A missing
+//! field is null, as is a null; both are malformed if the schema's field is not nullable. Unknown members are checked
+//! for syntax and ignored. The last of several members with the same name wins, but each has to be valid. Names are
+//! compared exactly.
+//!
+//! These documents are malformed too: one that is not an object, an empty one, text after the object, invalid UTF-8,
+//! half of a surrogate pair, and nesting deeper than 128.
 
 mod column;
 mod finish;
@@ -43,20 +45,20 @@ use json::{Json, JsonStep, Reason};
 use base::choice::choose;
 use base::error::JetError;
 
-/// Nanoseconds since 1970 of RFC 3339 text.
+/// Parses RFC 3339 text into nanoseconds since 1970.
 pub fn nanoseconds(text: &[u8]) -> Option<i64> {
     let moment = number::moment(text)?;
     moment.seconds.checked_mul(1_000_000_000)?.checked_add(moment.nanos)
 }
 
-/// What becomes of malformed rows.
+/// Handling of malformed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMismatch {
-    /// Their value is null and their text is kept.
+    /// The value is null, and the text is kept.
     Permissive,
-    /// They are left out.
+    /// The row is dropped.
     DropMalformed,
-    /// The first one is an error.
+    /// The first malformed row is an error.
     FailFast,
 }
 
@@ -75,13 +77,13 @@ impl FromStr for OnMismatch {
 
 #[derive(Debug)]
 pub struct Decoded {
-    /// A row per payload; with [`OnMismatch::DropMalformed`] per payload that `keep` keeps.
+    /// One row per payload. With [`OnMismatch::DropMalformed`] one row per payload that `keep` selects.
     pub value: StructArray,
-    /// Permissive: the text of malformed rows (base64 where it is not UTF-8), null elsewhere.
+    /// Permissive: the text of malformed rows (base64 if it is not UTF-8), null in other rows.
     pub corrupt: Option<StringArray>,
-    /// Permissive: which field of them does not fit, and why.
+    /// Permissive: the field that does not fit, and the reason; null in other rows.
     pub errors: Option<StringArray>,
-    /// DropMalformed, and a row was malformed: which payloads have a row in `value`.
+    /// DropMalformed: mask of the payloads that have a row in `value`. `None` if no row was malformed.
     pub keep: Option<BooleanArray>,
 }
 
@@ -89,7 +91,7 @@ pub struct Decoded {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Bad {
     pub row: usize,
-    /// The dotted path of the column; empty: the whole document.
+    /// The dotted path of the column; empty for the whole document.
     pub column: String,
     pub reason: String,
 }
@@ -100,7 +102,7 @@ pub enum DecodeError {
     Internal(String),
 }
 
-/// Built once per read.
+/// A decoder, built once per read.
 #[derive(Debug)]
 pub struct Decoder {
     root: ColumnDecoder,
@@ -108,26 +110,26 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Refuses types that it cannot decode; the text names the column and says which it can.
+    /// Rejects types that it cannot decode. The text names the column and lists the supported types.
     pub fn new(fields: &Fields, mode: OnMismatch) -> Result<Decoder, String> {
         let field = Arc::new(Field::new("value", DataType::Struct(fields.clone()), true));
         let mut root = ColumnDecoder::new(&field, "", 0)?;
-        // Arrow itself refuses some schemas, when the arrays are made.
+        // Arrow rejects some schemas only when the arrays are built.
         root.finish().map_err(|e| e.to_string())?;
         Ok(Decoder { root, mode })
     }
 
-    /// `value: struct<…>`, nullable in every mode so that the schema does not depend on it.
+    /// Returns the field `value: struct<…>`. It is nullable in every mode, so the schema does not depend on the mode.
     pub fn value_field(&self) -> FieldRef {
         self.root.field.clone()
     }
 
-    /// The column of malformed text, where the mode has one.
+    /// Returns the field of malformed text, if the mode has one.
     pub fn corrupt_field(&self) -> Option<Field> {
         (self.mode == OnMismatch::Permissive).then(|| Field::new("_corrupt_record", DataType::Utf8, true))
     }
 
-    /// The column of what is wrong with them.
+    /// Returns the field of error texts, if the mode has one.
     pub fn error_field(&self) -> Option<Field> {
         (self.mode == OnMismatch::Permissive).then(|| Field::new("_error", DataType::Utf8, true))
     }
@@ -154,12 +156,13 @@ impl Decoder {
         Ok(Decoded { value, corrupt, errors, keep })
     }
 
-    /// Reads every row; which were malformed.
+    /// Parses every row and returns the malformed ones.
     fn fill(&mut self, payloads: &BinaryArray) -> Result<Vec<Bad>, Bad> {
         let mut bad = Vec::new();
         let mut json = Json::new();
         self.root.reserve(payloads.len());
-        // Text that is UTF-8 as a whole is cut into rows without looking at each again; null where a character is cut in two.
+        // A batch that is valid UTF-8 as a whole is split into rows without another check. A row with a split character
+        // is `None`.
         let offsets = payloads.value_offsets();
         let (first, last) = (offsets[0] as usize, offsets[payloads.len()] as usize);
         let all = std::str::from_utf8(&payloads.value_data()[first..last]).ok();
@@ -209,7 +212,7 @@ impl Decoder {
     }
 }
 
-/// The column and the reason in words.
+/// Returns the column and the error text.
 fn explain(json: &Json<'_>, text: &str, root: &FieldRef) -> (String, String) {
     let mut column = String::new();
     for step in json.trace.iter().rev() {
@@ -232,7 +235,7 @@ fn explain(json: &Json<'_>, text: &str, root: &FieldRef) -> (String, String) {
         (Reason::Expected(_), None) => format!("not JSON: not a value, at byte {}", fault.start),
         (Reason::Null, _) => "null, and the schema says not nullable".into(),
         (Reason::Missing, _) => "missing, and the schema says not nullable".into(),
-        // No content: it may be anything.
+        // A binary column is not quoted, because its text can be any.
         (Reason::Unfit, _) if field.data_type().is_binary() => "not standard base64".into(),
         (Reason::Unfit, _) => {
             let value = text.get(fault.start..fault.end).unwrap_or_default();
@@ -248,7 +251,7 @@ fn explain(json: &Json<'_>, text: &str, root: &FieldRef) -> (String, String) {
     (column, reason)
 }
 
-/// What is wrong with some rows, null in the others.
+/// Returns the column of error texts, null in valid rows.
 fn errors(rows: usize, bad: &[Bad]) -> StringArray {
     let mut texts = vec![None; rows];
     for Bad { row, column, reason } in bad {
@@ -257,7 +260,7 @@ fn errors(rows: usize, bad: &[Bad]) -> StringArray {
     StringArray::from(texts)
 }
 
-/// The text of some rows, null in the others.
+/// Returns the column of malformed texts, null in valid rows.
 fn texts(payloads: &BinaryArray, rows: &[Bad]) -> Result<StringArray, DecodeError> {
     if rows.is_empty() {
         return Ok(StringArray::new_null(payloads.len()));

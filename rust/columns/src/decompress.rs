@@ -1,4 +1,4 @@
-//! Compressed payloads, decoded up to a limit each: a few bytes may stand for gigabytes.
+//! Decompression of payloads, with a limit for each, because a few bytes can expand to gigabytes.
 
 use std::sync::Arc;
 
@@ -11,9 +11,10 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 
 use super::batch::Batch;
 
-/// Offsets of an Arrow binary array are 32 bits: a batch ends with the payload that fills it, and both have to fit.
+/// Maximum bytes of a payload. A batch ends with the payload that fills it, and an Arrow binary array has 31-bit
+/// offsets.
 const MAX_DECOMPRESSED_BYTES: usize = 1 << 29;
-/// Room for what comes out next, at first.
+/// Initial free bytes of the output.
 const MIN_FREE_BYTES: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,21 +24,21 @@ pub enum Codec {
     Zstd,
 }
 
-/// Why a payload stays as it is.
+/// Reason why a payload stays compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
     Malformed,
     TooLarge,
 }
 
-/// Some rows of a batch, decompressed.
+/// Rows of a batch, decompressed.
 pub struct Decompressed {
     pub batch: Batch,
     /// Rows whose payload stayed compressed, counted from the first of these rows.
     pub failed: Vec<(usize, Problem)>,
 }
 
-/// Decompresses payloads one after another, with the memory of one.
+/// Decompresses payloads one after another, and reuses the memory of the decoder.
 pub struct Decompressor {
     most: usize,
     kind: Compression,
@@ -49,7 +50,7 @@ enum Compression {
 }
 
 impl Decompressor {
-    /// `most` are the bytes of one payload.
+    /// `most` is the maximum number of bytes of one payload.
     pub fn new(codec: Codec, most: usize) -> Self {
         let kind = match codec {
             Codec::Zlib => Compression::Zlib(Decompress::new(true)),
@@ -58,7 +59,7 @@ impl Decompressor {
         Decompressor { most: most.min(MAX_DECOMPRESSED_BYTES), kind }
     }
 
-    /// The rows from `start` on, until their payloads have `most_bytes` together; at least one where there is one.
+    /// Decompresses the rows from `start` until their payloads exceed `most_bytes`, at least one row.
     pub fn rows(&mut self, batch: &Batch, start: usize, most_bytes: usize) -> Result<Decompressed, ArrowError> {
         let at = batch.record.schema_ref().index_of("data")?;
         let wrong = || ArrowError::InvalidArgumentError("the payloads are not binary".into());
@@ -84,7 +85,7 @@ impl Decompressor {
         Ok(Decompressed { batch: Batch { record, ..rows }, failed })
     }
 
-    /// Appends what a payload stands for; what is there after an error is of no meaning.
+    /// Appends the decompressed payload. After an error the appended bytes are undefined.
     fn append(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
         let most = out.len() + self.most;
         match &mut self.kind {
@@ -96,7 +97,7 @@ impl Decompressor {
             Compression::Zstd(context) => {
                 let done = unzstd(context, payload, out, most);
                 if done.is_err() {
-                    // Else the next one would go on with this one's rest.
+                    // Otherwise the next payload would continue this one.
                     let _ = context.reset(ResetDirective::SessionOnly);
                 }
                 done
@@ -109,7 +110,7 @@ fn is_gzip(payload: &[u8]) -> bool {
     payload.starts_with(&[0x1f, 0x8b])
 }
 
-/// A gzip file may have several members, one after another.
+/// Decompresses a gzip file, which can have several members.
 fn gunzip(mut payload: &[u8], out: &mut Vec<u8>, most: usize) -> Result<(), Problem> {
     while is_gzip(payload) {
         payload = &payload[inflate(&mut Decompress::new_gzip(15), payload, out, most)?..];
@@ -117,7 +118,7 @@ fn gunzip(mut payload: &[u8], out: &mut Vec<u8>, most: usize) -> Result<(), Prob
     Ok(())
 }
 
-/// Returns how many bytes of `payload` there were up to the end of the compressed data.
+/// Returns the bytes of `payload` up to the end of the compressed data.
 fn inflate(state: &mut Decompress, payload: &[u8], out: &mut Vec<u8>, most: usize) -> Result<usize, Problem> {
     let begin = out.len();
     loop {
@@ -131,7 +132,7 @@ fn inflate(state: &mut Decompress, payload: &[u8], out: &mut Vec<u8>, most: usiz
         let read_now = state.total_in() as usize;
         match status {
             Status::StreamEnd => return Ok(read_now),
-            // Cut off, or it asks for a dictionary.
+            // Truncated, or it requires a dictionary.
             _ if read_now == read && out.len() == written => return Err(Problem::Malformed),
             _ => {}
         }
@@ -152,7 +153,7 @@ fn unzstd(context: &mut DCtx<'_>, payload: &[u8], out: &mut Vec<u8>, most: usize
         }
         let at_end = input.pos() == payload.len();
         match missing {
-            // A frame is complete; there may be another one.
+            // A frame is complete, and another one can follow.
             0 if at_end => return Ok(()),
             _ if at_end && input.pos() == read && out.len() == written => return Err(Problem::Malformed),
             _ => {}
@@ -160,7 +161,7 @@ fn unzstd(context: &mut DCtx<'_>, payload: &[u8], out: &mut Vec<u8>, most: usize
     }
 }
 
-/// Room for more, one byte beyond the limit at most: that byte says that it is exceeded.
+/// Reserves output memory, at most one byte above the limit. That byte shows that the limit is exceeded.
 fn reserve(out: &mut Vec<u8>, begin: usize, compressed: usize, most: usize) {
     if out.capacity() == out.len() {
         let grown = (out.len() - begin).max(compressed.saturating_mul(4)).max(MIN_FREE_BYTES);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_compressed_comes_back() {
+    fn compressed_payload_is_decompressed() {
         for (codec, compress) in CODECS {
             let mut decoder = Decompressor::new(codec, 1 << 20);
             for size in [0, 1, 1000, 5000, 1 << 20] {
@@ -209,20 +210,20 @@ mod tests {
                 assert_eq!(decoded(&mut decoder, &compress(&text)), Ok(text), "{codec:?} {size}");
             }
             let two = [compress(b"one"), compress(b"two")].concat();
-            // Frames and members follow each other; behind zlib data anything may.
+            // Frames and members can follow each other. After zlib data any bytes can follow.
             let expected: &[u8] = if two.starts_with(&[0x78]) { b"one" } else { b"onetwo" };
             assert_eq!(decoded(&mut decoder, &two).as_deref(), Ok(expected));
         }
     }
 
     #[test]
-    fn a_bomb_ends_at_the_limit() {
+    fn decompression_bomb_is_rejected_at_the_limit() {
         for (codec, compress) in CODECS {
             let mut decoder = Decompressor::new(codec, 1000);
             let bomb = compress(&vec![0; 5 << 20]);
             let mut out = Vec::new();
             assert_eq!(decoder.append(&bomb, &mut out), Err(Problem::TooLarge));
-            // What the compressed bytes leave room for is the most that is taken.
+            // The capacity is bounded by the limit, not by the compressed bytes.
             assert!(out.capacity() <= 8 * 1000 + 2 * MIN_FREE_BYTES, "{}", out.capacity());
             assert_eq!(decoded(&mut decoder, &compress(&[1; 1001])), Err(Problem::TooLarge));
             assert_eq!(decoded(&mut decoder, &compress(&[1; 1000])), Ok(vec![1; 1000]));
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compressed_or_cut_off_is_malformed() {
+    fn uncompressed_or_truncated_payload_is_malformed() {
         for (codec, compress) in CODECS {
             let mut decoder = Decompressor::new(codec, 1000);
             let whole = compress(b"some text that is long enough to be cut");

@@ -1,21 +1,21 @@
-//! Rows of a table into JSON objects, one payload each: the way back of `decode`.
+//! Encoder of table rows as JSON objects, one payload each: the inverse of `decode`.
 //!
 //! | Arrow | JSON |
 //! |---|---|
 //! | bool | true, false |
 //! | int, uint | a number, exact |
-//! | float | the shortest number that reads back as the same; NaN and infinities are the row's error |
+//! | float | the shortest number that parses to the same value; NaN and infinities are an error of the row |
 //! | decimal | a number with all its digits |
 //! | string | a string |
 //! | binary | standard base64, padded |
-//! | date | "YYYY-MM-DD"; a year beyond 0 to 9999 is the row's error |
-//! | timestamp | ISO 8601, `Z` where the type has a zone; beyond those years the units since 1970 |
-//! | time | "HH:MM:SS", with a fraction where the unit has one |
-//! | duration | a number of its units |
+//! | date | "YYYY-MM-DD"; a year outside 0 to 9999 is an error of the row |
+//! | timestamp | ISO 8601, `Z` if the type has a zone; outside of these years the units since 1970 |
+//! | time | "HH:MM:SS", with a fraction if the unit has one |
+//! | duration | a number in its unit |
 //! | list, struct, map | an array, an object, an object |
-//! | dictionary | what it stands for |
+//! | dictionary | the dictionary's value |
 //!
-//! A null field is left out, or (`nulls`) written as null; a null in a list is null.
+//! A null field is omitted, or written as null with `nulls`. A null in a list is null.
 
 mod nested;
 mod scalar;
@@ -31,10 +31,10 @@ use arrow_schema::{ArrowError, DataType, Field, Fields};
 
 const ENCODABLE_TYPES: &str = "null, bool, int, uint, float, decimal, string, binary, date, time, timestamp, duration, list, struct, \
      map with string keys, and dictionaries of them";
-/// Of types, as in `decode`.
+/// Maximum depth of a type, as in `decode`.
 const MAX_DEPTH: usize = 64;
 
-/// Why a value has no JSON.
+/// Reason why a value cannot be encoded.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EncodeFault {
     /// The dotted path of the column.
@@ -47,7 +47,7 @@ impl EncodeFault {
         EncodeFault { column: String::new(), reason: reason.into() }
     }
 
-    /// The fault of a column of this name.
+    /// Prepends the name of the enclosing column to the path.
     pub fn within(mut self, name: &str) -> EncodeFault {
         self.column = if self.column.is_empty() { name.to_owned() } else { format!("{name}.{}", self.column) };
         self
@@ -60,20 +60,20 @@ impl std::fmt::Display for EncodeFault {
     }
 }
 
-/// The cells of one column of a block.
+/// The cells of a column.
 trait Cells: Send + Sync {
     fn is_null(&self, row: usize) -> bool;
-    /// A cell that is not null.
+    /// Writes a cell that is not null.
     fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault>;
 }
 
-/// One payload a row; null where the row has a fault.
+/// One payload per row; null if the row has a fault.
 pub struct Encoded {
     pub payloads: LargeBinaryArray,
     pub faults: Vec<(usize, EncodeFault)>,
 }
 
-/// Whether all columns can be written; the text names the one that cannot.
+/// Checks that all columns can be encoded. The error names the one that cannot.
 pub fn check(fields: &Fields) -> Result<(), String> {
     fields.iter().try_for_each(|field| check_type(field.data_type(), field.name(), 0))
 }
@@ -105,7 +105,7 @@ fn check_type(data_type: &DataType, path: &str, depth: usize) -> Result<(), Stri
     }
 }
 
-/// Writes each row as an object of its columns.
+/// Encodes each row as an object of its columns.
 pub fn encode(table: &StructArray, nulls: bool) -> Result<Encoded, ArrowError> {
     let objects = nested::Objects::new(table, nulls)?;
     let rows = table.len();
@@ -131,15 +131,15 @@ pub fn encode(table: &StructArray, nulls: bool) -> Result<Encoded, ArrowError> {
     Ok(Encoded { payloads, faults })
 }
 
-/// A column whose cells are written as plain text: a string as it is, a number, bool, date or time as in JSON.
+/// A column as plain text: a string unchanged, a number, bool, date or time as in JSON.
 pub struct EncodedTexts {
     cells: Box<dyn Cells>,
-    /// In JSON they stand in quotes.
+    /// The JSON of these values has quotes, which are removed.
     quoted: bool,
 }
 
 impl EncodedTexts {
-    /// Of a column that `check_text` lets through.
+    /// Creates the texts of a column that passed `check_text`.
     pub fn new(array: &ArrayRef) -> Result<EncodedTexts, ArrowError> {
         use DataType::*;
         let (cells, quoted) = match array.data_type() {
@@ -155,14 +155,14 @@ impl EncodedTexts {
         Ok(EncodedTexts { cells, quoted })
     }
 
-    /// False: the cell is null.
+    /// Writes a cell; false if it is null.
     pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<bool, EncodeFault> {
         if self.cells.is_null(row) {
             return Ok(false);
         }
         let start = out.len();
         self.cells.write(row, out)?;
-        // A moment beyond the years of ISO 8601 is a number.
+        // A time outside of the years of ISO 8601 is a number, without quotes.
         if self.quoted && out.get(start) == Some(&b'"') {
             out.pop();
             out.remove(start);
@@ -171,7 +171,7 @@ impl EncodedTexts {
     }
 }
 
-/// Whether a column's values can be plain text.
+/// Checks that the values of a column can be plain text.
 pub fn check_text(field: &Field) -> Result<(), String> {
     use DataType::*;
     match field.data_type() {
@@ -182,7 +182,7 @@ pub fn check_text(field: &Field) -> Result<(), String> {
     }
 }
 
-/// The cells of a column of a type that `check` lets through.
+/// Returns the cells of a column that passed `check`.
 fn cells(array: &ArrayRef, nulls: bool) -> Result<Box<dyn Cells>, ArrowError> {
     Ok(match array.data_type() {
         DataType::Null => Box::new(scalar::Nothing),
@@ -205,10 +205,10 @@ fn cells(array: &ArrayRef, nulls: bool) -> Result<Box<dyn Cells>, ArrowError> {
     })
 }
 
-/// A dictionary's value of each row, and the values.
+/// Returns the dictionary index of each row, and the values.
 fn entries(array: &ArrayRef) -> Result<(Vec<Option<usize>>, &ArrayRef), ArrowError> {
     let Some(array) = array.as_any_dictionary_opt() else { return Err(unexpected(array.data_type())) };
-    // `normalized_keys` panics where there is no value.
+    // `normalized_keys` panics if there are no values.
     if array.values().is_empty() {
         return Ok((vec![None; array.len()], array.values()));
     }

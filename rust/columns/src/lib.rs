@@ -1,7 +1,8 @@
-//! Arrow buffers that are filled in place, JSON and Arrow decoding of payloads, JSON encoding of columns, decompression.
+//! Arrow columns: buffers that are filled in place, decoders of JSON and Arrow payloads, the JSON encoder of columns,
+//! and decompression.
 //!
-//! May use `base`; knows no NATS. Begin at [`decode`] for payloads that become columns, and at [`encode`] for columns that
-//! become payloads.
+//! Uses `base` only, and has no NATS types. Begin at [`decode`] for payloads that become columns, and at [`encode`] for
+//! columns that become payloads.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod batch;

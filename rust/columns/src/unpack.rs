@@ -1,7 +1,7 @@
-//! Payloads that are Arrow IPC streams, as rows: each message becomes as many rows as it holds.
+//! Decoder of payloads that are Arrow IPC streams. Each message yields as many rows as it holds.
 //!
-//! What a payload says of itself is not believed: lengths are checked before anything is decoded, so that a few bytes
-//! cannot ask for gigabytes, and what upstream's reader still stumbles over is a malformed message, not a panic.
+//! Payloads are untrusted. Their lengths are checked before anything is decoded, so a few bytes cannot allocate
+//! gigabytes. A panic in arrow's reader is a malformed message.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,18 +25,18 @@ use super::decode::OnMismatch;
 use base::error::{JetError, Result};
 use base::panics::untrusted;
 
-/// A batch is handed out when its rows have this number of bytes.
+/// Bytes of rows at which a batch is complete.
 const BATCH_BYTES: usize = 64 << 20;
 
 pub struct Unpack {
-    /// The columns of the table, as the batches have them.
+    /// The columns of the table, as in the batches.
     fields: Fields,
     mode: OnMismatch,
     batch_rows: usize,
-    /// Where `data` is.
+    /// Position of the column `data`.
     at: usize,
     pub schema: SchemaRef,
-    /// The messages that are being unpacked, and the next of them.
+    /// The batch of messages that is being decoded, and the index of the next message.
     messages: Option<(Batch, usize)>,
     done: VecDeque<Batch>,
 }
@@ -46,19 +46,19 @@ struct UnpackedRows {
     message: u32,
     rows: usize,
     columns: Vec<ArrayRef>,
-    /// Payload and reason of a malformed one.
+    /// Payload and reason, if the message is malformed.
     corrupt: Option<(String, String)>,
 }
 
 impl Unpack {
-    /// For messages of the schema `input`, whose `data` gives way to these columns.
+    /// Creates a decoder for messages of the schema `input`, whose column `data` is replaced by these columns.
     pub fn new(input: &Schema, fields: &Fields, mode: OnMismatch, batch_rows: usize) -> Result<Self> {
         let at = input
             .index_of("data")
             .map_err(|_| JetError::Value("format=\"arrow\" unpacks the column data, which is not there".into()))?;
         let permissive = mode == OnMismatch::Permissive;
         let fields: Fields = match permissive {
-            // Those of a malformed message are null.
+            // The columns of a malformed message are null.
             true => fields.iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true))).collect(),
             false => fields.clone(),
         };
@@ -78,12 +78,12 @@ impl Unpack {
         Ok(Unpack { fields, mode, batch_rows, at, schema, messages: None, done: VecDeque::new() })
     }
 
-    /// Takes messages; `rows` gives what they hold.
+    /// Adds messages. `rows` returns their rows.
     pub fn add_messages(&mut self, messages: Batch) {
         self.messages = Some((messages, 0));
     }
 
-    /// Some rows; None where there are no more.
+    /// Returns some rows; `None` at the end.
     pub fn rows(&mut self) -> Result<Option<Batch>> {
         while self.done.is_empty() {
             let Some((messages, start)) = self.messages.take() else { return Ok(None) };
@@ -99,7 +99,7 @@ impl Unpack {
             }
             match self.joined(&messages, &parts) {
                 Ok(batch) => self.done.extend(batch),
-                // Columns that cannot be joined, such as dictionaries with too many values together.
+                // The columns cannot be concatenated, for example because of dictionaries with too many values.
                 Err(_) => {
                     for part in parts.chunks(1) {
                         let batch = self.joined(&messages, part);
@@ -114,7 +114,7 @@ impl Unpack {
         Ok(self.done.pop_front())
     }
 
-    /// What one message holds; None where it is left out.
+    /// Decodes one message; `None` if it is dropped.
     fn part(&self, messages: &Batch, payload: &[u8], at: usize) -> Result<Option<UnpackedRows>> {
         let reason = match decoded(payload, &self.fields) {
             Ok((columns, rows)) => return Ok(Some(UnpackedRows { message: at as u32, rows, columns, corrupt: None })),
@@ -164,7 +164,7 @@ impl Unpack {
     }
 }
 
-/// A text of the malformed messages, null in the rows of all others.
+/// Returns a column of texts of malformed messages, null in all other rows.
 fn texts(parts: &[UnpackedRows], rows: usize, which: impl Fn(&(String, String)) -> &String) -> ArrayRef {
     if parts.iter().all(|part| part.corrupt.is_none()) {
         return Arc::new(StringArray::new_null(rows));
@@ -176,7 +176,7 @@ fn texts(parts: &[UnpackedRows], rows: usize, which: impl Fn(&(String, String)) 
     Arc::new(texts.collect::<StringArray>())
 }
 
-/// The schema of a payload, with what is wrong where it has none.
+/// Returns the schema of a payload, or the reason why it has none.
 pub fn schema_of(payload: &[u8]) -> std::result::Result<Schema, String> {
     check(payload)?;
     untrusted(|| {
@@ -187,7 +187,7 @@ pub fn schema_of(payload: &[u8]) -> std::result::Result<Schema, String> {
     .unwrap_or_else(|| Err("not an Arrow stream".into()))
 }
 
-/// The columns of these fields, by name, and how many rows there are; or what is wrong.
+/// Returns the columns of these fields, by name, and the number of rows; or the reason of a malformed payload.
 fn decoded(payload: &[u8], fields: &Fields) -> std::result::Result<(Vec<ArrayRef>, usize), String> {
     check(payload)?;
     let batches = untrusted(|| read(payload)).unwrap_or_else(|| Err("not an Arrow stream".into()))?;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_with_their_messages() {
+    fn rows_have_the_columns_of_their_messages() {
         for codec in [None, Some(CompressionType::ZSTD), Some(CompressionType::LZ4_FRAME)] {
             let payloads = [packed(&table(5), codec), packed(&table(0), codec), packed(&table(2000), codec)];
             let batches = unpacked(&payloads, OnMismatch::FailFast, 3).unwrap();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_messages_by_mode() {
+    fn malformed_message_is_handled_by_every_mode() {
         let good = packed(&table(2), None);
         let other = packed(&table(2).project(&[1]).unwrap(), None);
         let payloads = [good.clone(), b"{}".to_vec(), other, good[..good.len() - 20].to_vec(), vec![]];
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_malformed() {
+    fn decompression_bomb_is_malformed() {
         let zeros = Int64Array::from(vec![0; 200_000]);
         let schema = Schema::new(vec![Field::new("id", DataType::Int64, true)]);
         let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(zeros)]).unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_of_a_payload_can_do_harm() {
+    fn changed_bytes_of_a_payload_do_not_panic() {
         for codec in [None, Some(CompressionType::ZSTD), Some(CompressionType::LZ4_FRAME)] {
             let payload = packed(&table(50), codec);
             let mut state = 1_u32;

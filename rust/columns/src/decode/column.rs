@@ -1,4 +1,4 @@
-//! Typed columns that a JSON reader writes into; a row that turns out malformed is cut off again.
+//! Typed columns that a JSON parser writes into. A row that is found malformed is truncated.
 
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_buffer::{NullBufferBuilder, i256};
@@ -14,15 +14,15 @@ use super::object::{self, Members};
 const DECODABLE_TYPES: &str = "null, bool, int8 to int64, uint8 to uint64, float16 to float64, decimal32 to decimal256, string, \
      binary (base64), date32, timestamp, list, struct and map with string keys (large and view types of string and binary, \
      large list as well)";
-/// Padding may be left out, as many writers do.
+/// Accepts base64 without padding, because many encoders omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-/// Of the schema; a document may be nested twice as deep in what is ignored.
+/// Maximum depth of the schema. A document can be twice as deep in members that are ignored.
 const MAX_DEPTH: usize = 64;
 
-/// One column of any supported type.
+/// A column of any supported type.
 #[derive(Debug)]
 pub struct ColumnDecoder {
     pub field: FieldRef,
@@ -30,29 +30,29 @@ pub struct ColumnDecoder {
     pub values: Values,
 }
 
-/// Numbers are kept in the widest type of their kind and narrowed when finished.
+/// The values of a column, in the widest type of their kind. `finish` narrows them.
 #[derive(Debug)]
 pub enum Values {
     Null,
     Bool(BooleanBufferBuilder),
-    /// min, max; u64 as its bits.
+    /// Minimum and maximum; a u64 is stored as its bits.
     Int(Vec<i64>, i128, i128),
     Single(Vec<f32>),
     Double(Vec<f64>),
-    /// precision, scale
+    /// Precision and scale.
     Decimal(Vec<i128>, u8, i8),
     Wide(Vec<i256>, u8, i8),
     Text(Bytes),
     Binary(Bytes),
     Date(Vec<i64>),
-    /// units in a second, has a zone
+    /// Units per second, and whether the type has a zone.
     Time(Vec<i64>, i64, bool),
     List(Vec<i32>, Box<ColumnDecoder>),
     Struct(Members),
     Map(Vec<i32>, Bytes, Box<ColumnDecoder>),
 }
 
-/// Strings end to end; `ends` starts with a zero.
+/// Concatenated byte strings; `ends` starts with a zero.
 #[derive(Debug)]
 pub struct Bytes {
     pub ends: Vec<i32>,
@@ -69,7 +69,7 @@ impl Bytes {
         self.end();
     }
 
-    /// What was decoded is never longer than the text, whose own offsets are i32.
+    /// The cast is lossless: decoded text is at most as long as the payloads, which have i32 offsets.
     fn end(&mut self) {
         self.ends.push(self.data.len() as i32);
     }
@@ -146,7 +146,7 @@ impl ColumnDecoder {
         self.nulls.len()
     }
 
-    /// Room for rows to come, where a row has a fixed size.
+    /// Reserves memory for more rows of a fixed size.
     pub fn reserve(&mut self, rows: usize) {
         match &mut self.values {
             Values::Null => {}
@@ -179,7 +179,7 @@ impl ColumnDecoder {
         self.nulls.append_null();
     }
 
-    /// Back to `length` rows; also cuts off what a failed [`ColumnDecoder::parse`] left behind.
+    /// Truncates to `length` rows, including the partial row of a failed [`ColumnDecoder::parse`].
     pub fn truncate(&mut self, length: usize) {
         match &mut self.values {
             Values::Null => {}
@@ -204,8 +204,9 @@ impl ColumnDecoder {
         self.nulls.truncate(length);
     }
 
-    /// Reads one value. On an error the column may hold part of it, until it is truncated. Long because every type has
-    /// its arm here.
+    /// Parses one value. After an error the column can hold a part of it, until it is truncated.
+    ///
+    /// The function is long because every type has its arm here.
     #[inline]
     pub fn parse(&mut self, json: &mut Json<'_>) -> Parsed<()> {
         let start = json.at;
@@ -222,7 +223,7 @@ impl ColumnDecoder {
             Values::Bool(values) => values.append(json.boolean()?),
             Values::Int(values, min, max) => values.push(integer(json, *min, *max, "an integer")?),
             Values::Single(values) => match json.number("a number")?.single() {
-                // A half has room for less than a single.
+                // The largest float16 is below the largest float32.
                 Some(value) if *self.field.data_type() == DataType::Float32 || value.abs() < 65_520.0 => {
                     values.push(value)
                 }
@@ -286,7 +287,7 @@ fn integer(json: &mut Json<'_>, min: i128, max: i128, expected: &'static str) ->
     }
 }
 
-/// A number, or one in a string: how exact decimals travel through writers whose numbers are doubles.
+/// Parses a number, or a number in a string, because many writers have doubles only and send exact decimals as strings.
 fn decimal(json: &mut Json<'_>, precision: u8, scale: i8) -> Parsed<(i128, i128)> {
     let start = json.at;
     let value = if json.peek() == b'"' {
@@ -301,7 +302,7 @@ fn decimal(json: &mut Json<'_>, precision: u8, scale: i8) -> Parsed<(i128, i128)
     }
 }
 
-/// A text, or an integer that counts units since 1970.
+/// Parses a text, or an integer in units since 1970.
 fn time(json: &mut Json<'_>, second: i64, zoned: bool) -> Parsed<i64> {
     let start = json.at;
     if json.peek() != b'"' {

@@ -1,4 +1,4 @@
-//! Filled columns into Arrow arrays.
+//! Conversion of filled columns into Arrow arrays.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::column::{Bytes, ColumnDecoder, Values};
 use super::object::Members;
 
 impl ColumnDecoder {
-    /// The rows so far; the column is empty again.
+    /// Returns the rows as an array and empties the column.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let length = self.len();
         let nulls = self.nulls.finish();
@@ -110,7 +110,7 @@ fn numbers<T: ArrowPrimitiveType, V: ArrowNativeType>(
     data_type: &DataType,
     narrow: impl Fn(V) -> T::Native,
 ) -> Result<ArrayRef, ArrowError> {
-    // Where nothing is to be narrowed this keeps the allocation.
+    // Keeps the allocation if the types have the same size.
     let values: Vec<T::Native> = values.into_iter().map(narrow).collect();
     let array = PrimitiveArray::<T>::try_new(ScalarBuffer::from(values), nulls)?;
     if !PrimitiveArray::<T>::is_compatible(data_type) {

@@ -1,13 +1,13 @@
-//! A validating JSON reader (RFC 8259) over one document: one pass, no tree.
+//! A validating pull parser of one JSON document (RFC 8259): one pass, no tree.
 
 use arrow_schema::FieldRef;
 
 use super::number::Number;
 
-/// Deeper nesting is malformed, so that hostile input cannot overflow the stack.
+/// Maximum nesting, so that hostile input cannot overflow the stack.
 const MAX_DEPTH: usize = 128;
 
-/// The document is malformed; why is in [`Json::fault`].
+/// The document is malformed. [`Json::fault`] has the reason.
 #[derive(Debug)]
 pub struct JsonStop;
 
@@ -15,17 +15,17 @@ pub type Parsed<T> = Result<T, JsonStop>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Not JSON.
+    /// Invalid JSON.
     Syntax(&'static str),
-    /// JSON, but another type than this one.
+    /// Valid JSON of another type than this one.
     Expected(&'static str),
-    /// The right type, but the column cannot hold the value.
+    /// A value of the right type that the column cannot hold.
     Unfit,
     Null,
     Missing,
 }
 
-/// One step from a column to the value in it that is wrong.
+/// One step on the path from a column to the malformed value in it.
 #[derive(Debug)]
 pub enum JsonStep {
     Field(FieldRef),
@@ -36,7 +36,7 @@ pub enum JsonStep {
 #[derive(Debug)]
 pub struct JsonFault {
     pub reason: Reason,
-    /// Where the wrong value starts and reading ended.
+    /// Start of the malformed value, and the position at which parsing stopped.
     pub start: usize,
     pub end: usize,
 }
@@ -45,10 +45,10 @@ pub struct Json<'a> {
     bytes: &'a [u8],
     pub at: usize,
     pub depth: usize,
-    /// The last string that held escapes, without them.
+    /// The last string with escapes, decoded.
     pub unescaped: Vec<u8>,
     pub fault: JsonFault,
-    /// The way to the wrong value, innermost step first.
+    /// Path to the malformed value, innermost step first.
     pub trace: Vec<JsonStep>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Json<'a> {
         self.space();
     }
 
-    /// Nothing but white space may follow.
+    /// Fails unless only white space follows.
     pub fn end(&mut self) -> Parsed<()> {
         self.space();
         if self.at == self.bytes.len() { Ok(()) } else { self.syntax("text after the end of the document") }
@@ -83,7 +83,7 @@ impl<'a> Json<'a> {
         self.fail(Reason::Syntax(what), self.at)
     }
 
-    /// The next byte; NUL, which JSON allows nowhere, at the end.
+    /// Returns the next byte, or NUL at the end, which is no byte of valid JSON.
     #[inline]
     pub fn peek(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(0)
@@ -96,7 +96,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Takes `text` if it comes next.
+    /// Consumes `text` if it is next.
     #[inline]
     pub fn takes(&mut self, text: &[u8]) -> bool {
         let found = self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(text));
@@ -122,7 +122,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The opening of an object or array; true where it is closed at once.
+    /// Consumes the opening of an object or array; true if it is empty.
     #[inline]
     pub fn open(&mut self, open: u8, close: u8, what: &'static str) -> Parsed<bool> {
         if self.peek() != open {
@@ -141,7 +141,7 @@ impl<'a> Json<'a> {
         Ok(false)
     }
 
-    /// After an element: whether another one comes.
+    /// Consumes the separator after an element; true if another element follows.
     #[inline]
     pub fn more(&mut self, close: u8) -> Parsed<bool> {
         self.space();
@@ -170,7 +170,7 @@ impl<'a> Json<'a> {
         Ok(())
     }
 
-    /// Bytes of a string up to a quote, an escape or what may not stand in a string.
+    /// Returns the bytes of a string up to a quote, an escape or an invalid byte.
     #[inline]
     fn plain(&mut self) -> Parsed<&'a [u8]> {
         const LOW: u64 = 0x0101_0101_0101_0101;
@@ -199,7 +199,7 @@ impl<'a> Json<'a> {
         Ok(&rest[..length + tail])
     }
 
-    /// A string; None: it held escapes and is in `unescaped`.
+    /// Parses a string; `None` if it had escapes and is in `unescaped`.
     #[inline]
     pub fn string(&mut self) -> Parsed<Option<&'a [u8]>> {
         if self.peek() != b'"' {
@@ -329,12 +329,12 @@ impl<'a> Json<'a> {
         if digits.is_empty() {
             return self.syntax("an exponent without digits");
         }
-        // Far beyond any type, and far from overflow.
+        // Saturates far above the exponent of any type, and far below an overflow.
         let size = digits.iter().fold(0, |size: i64, digit| (size * 10 + i64::from(digit - b'0')).min(1 << 40));
         Ok(if negative { -size } else { size })
     }
 
-    /// Any value: checked, not kept.
+    /// Validates and skips any value.
     pub fn skip(&mut self) -> Parsed<()> {
         match self.peek() {
             b'"' => self.string().map(|_| ()),
@@ -364,20 +364,20 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The name of a member, as [`Json::string`].
+    /// Parses the name of a member, as [`Json::string`].
     #[inline]
     pub fn key(&mut self) -> Parsed<Option<&'a [u8]>> {
         if self.peek() == b'"' { self.string() } else { self.syntax("expected a name in quotes") }
     }
 }
 
-/// A number that is all of a text.
+/// Parses a text that is one number.
 pub fn number(text: &[u8]) -> Option<Number<'_>> {
     let mut json = Json { bytes: text, ..Json::new() };
     json.number("a number").ok().filter(|number| number.text.len() == text.len())
 }
 
-/// What kind of value starts with this byte; None: no JSON value does.
+/// Returns the kind of value that starts with this byte; `None` if there is none.
 pub fn kind(byte: u8) -> Option<&'static str> {
     Some(match byte {
         b'"' => "a string",

@@ -1,8 +1,8 @@
-//! Scalars out of text: numbers without loss, dates, timestamps.
+//! Parsers of scalars: exact numbers, dates and timestamps.
 
 use arrow_buffer::i256;
 
-/// A JSON number in its parts: ± `whole`.`fraction`, or ± `mantissa` × 10^`exponent` where it is exact.
+/// A JSON number in parts: ± `whole`.`fraction`, or ± `mantissa` × 10^`exponent` if that is exact.
 #[derive(Clone, Copy, Debug)]
 pub struct Number<'a> {
     pub text: &'a [u8],
@@ -14,20 +14,20 @@ pub struct Number<'a> {
 }
 
 const TEN_38: i128 = 10i128.pow(38);
-/// The powers of ten that a double holds exactly.
+/// Powers of ten that a double represents exactly.
 const TENS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
     1e21, 1e22,
 ];
 
 impl Number<'_> {
-    /// Nineteen digits fit a u64; more may have overflowed the mantissa.
+    /// True if the mantissa is exact. 19 digits fit into a u64; more can overflow it.
     #[inline]
     fn exact(&self) -> bool {
         self.whole.len() + self.fraction.len() <= 19
     }
 
-    /// The value as an integer; None where it has a fraction or is beyond 64 bits by far. 1.0 and 1e3 are integers.
+    /// Returns the value as an integer, such as 1.0 and 1e3. `None` if it has a fraction or far exceeds 64 bits.
     #[inline]
     pub fn integer(&self) -> Option<i128> {
         if self.exact() && self.exponent == 0 {
@@ -37,10 +37,10 @@ impl Number<'_> {
         self.scaled(0, 20, false).map(|(_, low)| low)
     }
 
-    /// The nearest double; None where it is infinite.
+    /// Returns the nearest double; `None` if it is infinite.
     #[inline]
     pub fn double(&self) -> Option<f64> {
-        // Both operands are exact, so one rounding is all there is (Clinger).
+        // Both operands are exact, so there is only one rounding (Clinger's fast path).
         let tens = self.exponent.unsigned_abs() as usize;
         if self.exact() && self.mantissa < 1 << 53 && tens <= 22 {
             let (value, power) = (self.mantissa as f64, TENS[tens]);
@@ -50,7 +50,7 @@ impl Number<'_> {
         std::str::from_utf8(self.text).ok()?.parse().ok().filter(|value: &f64| value.is_finite())
     }
 
-    /// The nearest single; rounding a double would round twice.
+    /// Returns the nearest single. A conversion from a double would round twice.
     pub fn single(&self) -> Option<f32> {
         let tens = self.exponent.unsigned_abs() as usize;
         if self.exact() && self.mantissa < 1 << 24 && tens <= 10 {
@@ -61,8 +61,9 @@ impl Number<'_> {
         std::str::from_utf8(self.text).ok()?.parse().ok().filter(|value: &f32| value.is_finite())
     }
 
-    /// The value × 10^`scale` as high × 10^38 + low, if it has at most `precision` (≤ 76) digits.
-    /// What lies below is rounded half away from zero, or (`round` off) makes it None.
+    /// Returns the value × 10^`scale` as high × 10^38 + low, if it has at most `precision` (≤ 76) digits.
+    ///
+    /// Digits below the scale are rounded half away from zero; with `round` off they make the result `None`.
     pub fn scaled(&self, scale: i8, precision: u8, round: bool) -> Option<(i128, i128)> {
         let shift = self.exponent + i64::from(scale);
         if self.exact() && (0..=18).contains(&shift) && precision <= 38 {
@@ -88,7 +89,7 @@ impl Number<'_> {
         if !round && digits.clone().any(|digit| digit != 0) {
             return None;
         }
-        // With `keep` below zero the first digit dropped is a zero that is not written.
+        // If `keep` is negative, the first dropped digit is an implicit zero.
         if keep >= 0 && digits.next().is_some_and(|digit| digit >= 5) {
             low += 1;
         }
@@ -111,7 +112,7 @@ fn digits(text: &[u8]) -> Option<i64> {
     text.iter().try_fold(0, |value, byte| byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0')))
 }
 
-/// Days since 1970-01-01 of `YYYY-MM-DD`.
+/// Returns the days since 1970-01-01 of `YYYY-MM-DD`.
 pub fn days(text: &[u8]) -> Option<i64> {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else { return None };
     let (year, month, day) = (digits(&[*y1, *y2, *y3, *y4])?, digits(&[*m1, *m2])?, digits(&[*d1, *d2])?);
@@ -125,13 +126,13 @@ pub fn days(text: &[u8]) -> Option<i64> {
     if !(1..=last).contains(&day) {
         return None;
     }
-    // Years that start in March: the leap day is the last one.
+    // Counts years from March, so the leap day is the last day of a year.
     let year = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     Some(365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468)
 }
 
-/// What a text says about a moment; the offset from UTC in seconds, where it names one.
+/// A parsed date and time, with the offset from UTC in seconds if the text has one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Moment {
     pub seconds: i64,
@@ -139,8 +140,8 @@ pub struct Moment {
     pub offset: Option<i64>,
 }
 
-/// ISO 8601 as RFC 3339 has it: `YYYY-MM-DD`, then optionally `T` or a space, `HH:MM`, `:SS`, a fraction of 1 to 9
-/// digits, and `Z`, `±HH:MM`, `±HHMM` or `±HH`. No leap seconds: Arrow has none.
+/// Parses ISO 8601 as in RFC 3339: `YYYY-MM-DD`, optionally followed by `T` or a space, `HH:MM`, `:SS`, a fraction of 1
+/// to 9 digits, and `Z`, `±HH:MM`, `±HHMM` or `±HH`. Rejects leap seconds, because Arrow has none.
 pub fn moment(text: &[u8]) -> Option<Moment> {
     let (date, time) = text.split_at_checked(10)?;
     let day = days(date)? * 86_400;
@@ -179,7 +180,7 @@ pub fn moment(text: &[u8]) -> Option<Moment> {
     Some(Moment { seconds: seconds - offset.unwrap_or(0), nanos, offset })
 }
 
-/// Minutes of `HH:MM`.
+/// Returns the minutes of `HH:MM`.
 fn minutes(text: &[u8]) -> Option<i64> {
     let [h1, h2, b':', m1, m2] = text else { return None };
     let (hour, minute) = (digits(&[*h1, *h2])?, digits(&[*m1, *m2])?);

@@ -1,4 +1,4 @@
-//! Objects: the fields of a struct, the entries of a map.
+//! Parsers of objects: the fields of a struct, the entries of a map.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +7,10 @@ use arrow_schema::Fields;
 use super::column::{Bytes, ColumnDecoder};
 use super::json::{Json, JsonStep, Parsed, Reason};
 
-/// Up to here comparing one by one beats hashing.
+/// Number of entries up to which a linear search is faster than a hash table.
 const FEW: usize = 12;
 
-/// Reads an object as keys and values; of a key that comes twice the last value, in the place of the first.
+/// Parses an object as keys and values. A repeated key has its last value, at its first position.
 pub fn map(keys: &mut Bytes, items: &mut ColumnDecoder, json: &mut Json<'_>) -> Parsed<()> {
     let (start, first) = (json.at, items.len());
     let mut more = !json.open(b'{', b'}', "an object")?;
@@ -30,7 +30,7 @@ pub fn map(keys: &mut Bytes, items: &mut ColumnDecoder, json: &mut Json<'_>) -> 
     if distinct {
         return Ok(());
     }
-    // A key came twice. That is rare, and read again with the places of the last values at hand.
+    // A key is repeated, which is rare. Parses the object again with the positions of the last values.
     keys.truncate(first);
     items.truncate(first);
     json.at = start;
@@ -73,9 +73,9 @@ fn entry(key: &[u8], items: &mut ColumnDecoder, json: &mut Json<'_>) -> Parsed<(
 pub struct Members {
     pub fields: Fields,
     pub columns: Vec<ColumnDecoder>,
-    /// The names as JSON spells them, quotes included.
+    /// The names in JSON, with quotes.
     tokens: Vec<Vec<u8>>,
-    /// The field that came after this one the last time; the last entry: that came first.
+    /// Index of the field that followed this one in the last object. The last entry is the index of the first field.
     after: Vec<usize>,
     by_name: HashMap<Vec<u8>, usize>,
 }
@@ -98,7 +98,7 @@ impl Members {
         Ok(Members { fields: fields.clone(), columns, tokens, after, by_name })
     }
 
-    /// Reads an object as row `row`.
+    /// Parses an object as row `row`.
     pub fn parse(&mut self, row: usize, json: &mut Json<'_>) -> Parsed<()> {
         let mut previous = self.columns.len();
         let mut present = 0;
@@ -111,7 +111,7 @@ impl Members {
                 if column.len() == row {
                     present += 1;
                 } else {
-                    // It came before in this object: the last one wins.
+                    // A repeated name: the last value wins.
                     column.truncate(row);
                 }
                 if let Err(stop) = column.parse(json) {
@@ -137,8 +137,8 @@ impl Members {
         Ok(())
     }
 
-    /// The name of a member: which field it is. Writers keep to an order, so the field that followed last time is tried
-    /// first.
+    /// Returns the index of the field with the next name. Writers keep an order, so it first tries the field that
+    /// followed in the last object.
     #[inline]
     fn member(&mut self, previous: usize, json: &mut Json<'_>) -> Parsed<Option<usize>> {
         let guess = self.after[previous];

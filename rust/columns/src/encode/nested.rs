@@ -1,4 +1,4 @@
-//! Objects, arrays, and what stands for something else.
+//! Encoders of objects, arrays, maps and dictionaries.
 
 use arrow_array::{Array, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait, StructArray};
 use arrow_buffer::NullBuffer;
@@ -9,7 +9,7 @@ use super::{Cells, EncodeFault, cells, text};
 /// A struct, or a whole row.
 pub struct Objects {
     nulls: Option<NullBuffer>,
-    /// The name, the name as it is written before its value, the cells.
+    /// Name, encoded name with colon, and cells of each field.
     fields: Vec<(String, Vec<u8>, Box<dyn Cells>)>,
     /// Null fields are written.
     write_nulls: bool,
@@ -55,7 +55,7 @@ impl Cells for Objects {
     }
 }
 
-/// Where each row's items begin and end in the items of all rows.
+/// Range of each row's items in the items of all rows.
 pub struct Lists<F> {
     nulls: Option<NullBuffer>,
     range: F,
@@ -81,7 +81,7 @@ impl<F: Fn(usize) -> (usize, usize) + Send + Sync> Cells for Lists<F> {
     }
 }
 
-/// A null within an array is null.
+/// Writes an item; a null is written as null.
 fn write_item(items: &dyn Cells, item: usize, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
     if items.is_null(item) {
         out.extend_from_slice(b"null");

@@ -1,4 +1,4 @@
-//! Numbers, texts and bytes.
+//! Encoders of numbers, strings and bytes.
 
 use std::io::Write;
 
@@ -25,7 +25,7 @@ impl Cells for Nothing {
     }
 }
 
-/// Any array whose cells are written by a function of the array and the row.
+/// An array with a function that writes one cell of it.
 pub struct By<A, F>(pub A, pub F);
 
 impl<A, F> Cells for By<A, F>
@@ -78,10 +78,10 @@ where
     }))
 }
 
-/// An unscaled value with its point put in.
+/// Writes an unscaled value with its decimal point.
 fn decimal(value: impl std::fmt::Display, scale: i8, out: &mut Vec<u8>) {
     let start = out.len();
-    // Writing to a vector cannot fail.
+    // A write to a vector cannot fail.
     let _ = write!(out, "{value}");
     if scale <= 0 {
         if out[start..] != *b"0" {
@@ -115,7 +115,7 @@ macro_rules! texts {
     };
 }
 
-/// The bytes of a cell, whatever the width of the offsets.
+/// The bytes of a cell, for arrays with offsets of any width.
 trait ByteCells {
     fn bytes(&self, row: usize) -> &[u8];
 }
@@ -150,7 +150,7 @@ fn as_it_is(text: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeFault> {
     Ok(())
 }
 
-/// Strings without quotes and escapes.
+/// Returns the cells of a string column without quotes and escapes.
 pub fn plain(array: &ArrayRef) -> Result<Box<dyn Cells>, ArrowError> {
     Ok(match array.data_type() {
         DataType::Utf8 => texts!(array.as_string::<i32>(), as_it_is),
@@ -177,7 +177,7 @@ pub fn cells(array: &ArrayRef) -> Result<Box<dyn Cells>, ArrowError> {
         DataType::UInt16 => integers::<UInt16Type>(array),
         DataType::UInt32 => integers::<UInt32Type>(array),
         DataType::UInt64 => integers::<UInt64Type>(array),
-        // A half is written as the single that it is.
+        // A float16 is written as the equal float32.
         DataType::Float16 => {
             floats!(array, Float16Type, |half: <Float16Type as ArrowPrimitiveType>::Native| half.to_f32())
         }

@@ -1,4 +1,4 @@
-//! What is written reads back as it was, by `decode` and by serde_json.
+//! Tests that encoded rows are parsed to equal rows, by `decode` and by serde_json.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn texts(table: &StructArray, nulls: bool) -> Vec<Option<String>> {
     encoded.payloads.iter().map(|row| row.map(|row| String::from_utf8(row.to_vec()).unwrap())).collect()
 }
 
-/// Each payload is JSON, and the table comes back.
+/// Asserts that each payload is JSON, and that decoding returns an equal table.
 #[track_caller]
 fn round_trip(table: &StructArray) {
     for nulls in [false, true] {
@@ -38,7 +38,7 @@ fn round_trip(table: &StructArray) {
 }
 
 #[test]
-fn numbers_come_back() {
+fn numbers_round_trip() {
     round_trip(&table(vec![
         ("b", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
         ("i8", Arc::new(Int8Array::from(vec![Some(i8::MIN), Some(i8::MAX), None]))),
@@ -65,7 +65,7 @@ fn numbers_come_back() {
 }
 
 #[test]
-fn every_float_bit_pattern_of_a_walk_comes_back() {
+fn float_bit_patterns_round_trip() {
     let mut bits = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = || {
         bits ^= bits << 13;
@@ -82,7 +82,7 @@ fn every_float_bit_pattern_of_a_walk_comes_back() {
 }
 
 #[test]
-fn texts_and_bytes_come_back() {
+fn texts_and_bytes_round_trip() {
     let strange = "\"\\/\u{8}\u{c}\n\r\t\0\u{1f}\u{7f}é😀\u{2028}";
     round_trip(&table(vec![
         ("s", Arc::new(StringArray::from(vec![Some(strange), Some(""), None]))),
@@ -93,7 +93,7 @@ fn texts_and_bytes_come_back() {
 }
 
 #[test]
-fn moments_come_back() {
+fn dates_and_timestamps_round_trip() {
     let seconds = [
         i64::MIN,
         -62_167_219_201,
@@ -117,7 +117,7 @@ fn moments_come_back() {
 }
 
 #[test]
-fn nested_ones_come_back() {
+fn nested_columns_round_trip() {
     let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(3)]));
     let item = Arc::new(Field::new_list_field(numbers.data_type().clone(), true));
     let offsets = OffsetBuffer::new(vec![0, 2, 2, 3, 3].into());
@@ -128,7 +128,7 @@ fn nested_ones_come_back() {
         vec![Arc::new(Int64Array::from(vec![Some(1), None, Some(3), None])), lists.clone()],
         Some(NullBuffer::from(vec![true, true, false, true])),
     ));
-    // A null struct comes back with null members, whatever lay behind it.
+    // A null struct is decoded with null members, whatever its members were.
     let members = Fields::from(vec![Field::new("a", DataType::Int64, true)]);
     let plain: ArrayRef = Arc::new(StructArray::new(
         members,
@@ -149,7 +149,7 @@ fn nested_ones_come_back() {
 }
 
 #[test]
-fn maps_and_dictionaries_are_what_they_stand_for() {
+fn maps_and_dictionaries_are_encoded_as_their_values() {
     let mut maps = builder::MapBuilder::new(None, builder::StringBuilder::new(), builder::Int32Builder::new());
     for (keys, valid) in [(&["a", "\"b\""][..], true), (&[], true), (&[], false)] {
         for (at, key) in keys.iter().enumerate() {
@@ -169,7 +169,7 @@ fn maps_and_dictionaries_are_what_they_stand_for() {
 }
 
 #[test]
-fn times_and_durations() {
+fn times_and_durations_are_encoded() {
     let table = table(vec![
         ("t", Arc::new(Time64MicrosecondArray::from(vec![Some(86_399_999_999), Some(0), Some(86_400_000_000)]))),
         ("d", Arc::new(DurationMillisecondArray::from(vec![Some(-5), None, None]))),
@@ -186,7 +186,7 @@ fn times_and_durations() {
 }
 
 #[test]
-fn a_fault_is_its_rows_own_and_names_the_column() {
+fn fault_affects_one_row_and_names_the_column() {
     let inner = table(vec![("x", Arc::new(Float64Array::from(vec![1.0, f64::NAN, f64::INFINITY, 2.0])))]);
     let whole = table(vec![("inner", Arc::new(inner)), ("d", Arc::new(Date32Array::from(vec![0, 0, 0, i32::MAX])))]);
     let encoded = encode(&whole, false).unwrap();
@@ -197,7 +197,7 @@ fn a_fault_is_its_rows_own_and_names_the_column() {
 }
 
 #[test]
-fn what_has_no_json_is_refused_by_name() {
+fn unsupported_type_is_rejected_with_the_column_name() {
     let fields = Fields::from(vec![Field::new("gap", DataType::Interval(arrow_schema::IntervalUnit::DayTime), true)]);
     assert!(check(&fields).is_err_and(|text| text.contains("\"gap\"") && text.contains("Interval")));
 }

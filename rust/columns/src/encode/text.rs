@@ -1,8 +1,8 @@
-//! Strings of JSON.
+//! Encoder of JSON strings.
 
 use super::EncodeFault;
 
-/// What a byte is written as: itself (0), a backslash and this letter, or (`u`) its number.
+/// Encoding of each byte: 0 for itself, a letter after a backslash, or `u` for the byte's number.
 const ESCAPES: [u8; 256] = {
     let mut escapes = [0; 256];
     let mut byte = 0;
@@ -19,7 +19,7 @@ const ESCAPES: [u8; 256] = {
 };
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// UTF-8 in quotes.
+/// Writes UTF-8 in quotes.
 pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeFault> {
     out.push(b'"');
     let mut from = 0;

@@ -1,4 +1,4 @@
-//! Dates and times as ISO 8601.
+//! Encoders of dates and times as ISO 8601.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -9,7 +9,7 @@ use super::scalar::By;
 use super::{Cells, EncodeFault, unexpected};
 
 const DAY: i64 = 86_400;
-/// Days since 1970 of the first day of year 0 and of the first of year 10000: what four digits can say.
+/// Days since 1970 of the first day of year 0 and of year 10000, the limits of four digits.
 const FIRST_DAY: i64 = -719_528;
 const LAST_DAY: i64 = 2_932_897;
 
@@ -22,12 +22,12 @@ fn push_digits(mut value: u64, width: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// `YYYY-MM-DD` of a day since 1970; false where the year has not four digits.
+/// Writes `YYYY-MM-DD` of a day since 1970; false if the year does not have four digits.
 fn push_date(day: i64, out: &mut Vec<u8>) -> bool {
     if !(FIRST_DAY..LAST_DAY).contains(&day) {
         return false;
     }
-    // Years that start in March, in eras of 400 years: the leap day is the last one.
+    // Counts years from March, in eras of 400 years, so the leap day is the last day of a year.
     let day = day + 719_468;
     let era = day.div_euclid(146_097);
     let day = day.rem_euclid(146_097);
@@ -45,7 +45,7 @@ fn push_date(day: i64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// `HH:MM:SS` of a second of the day, and its fraction in `digits` digits.
+/// Writes `HH:MM:SS` of a second of the day, with a fraction of `digits` digits.
 fn push_clock(second: i64, fraction: i64, digits: usize, out: &mut Vec<u8>) {
     for (value, end) in [(second / 3600, b':'), (second / 60 % 60, b':'), (second % 60, b'.')] {
         push_digits(value.unsigned_abs(), 2, out);
@@ -58,7 +58,7 @@ fn push_clock(second: i64, fraction: i64, digits: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Units in a second, and its digits.
+/// Returns the units per second, and the number of digits of a fraction.
 fn unit(unit: &TimeUnit) -> (i64, usize) {
     match unit {
         TimeUnit::Second => (1, 0),

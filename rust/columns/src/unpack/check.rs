@@ -1,15 +1,15 @@
-//! What an Arrow stream says of its lengths, before anything is decoded.
+//! Validation of the lengths in an Arrow stream before it is decoded.
 
 use std::io::{Read, copy, sink};
 
 use arrow_ipc::{CompressionType, RecordBatch as Header, root_as_message};
 
-/// Most bytes that one payload may stand for, and most rows.
+/// Maximum bytes and rows that one payload can expand to.
 const MAX_TABLE_BYTES: usize = 1 << 29;
 const MAX_TABLE_ROWS: i64 = 1 << 24;
-/// LZ4 makes at most this many bytes of one.
+/// Maximum compression ratio of LZ4.
 const LZ4_RATIO: usize = 255;
-/// Goes through the messages of a stream; an error where one asks for more than it may.
+/// Validates the messages of a stream; an error if one exceeds the limits.
 pub fn check(payload: &[u8]) -> std::result::Result<(), String> {
     let cut = || "the Arrow stream is cut off".to_owned();
     let (mut rest, mut bytes, mut rows) = (payload, 0_usize, 0_i64);
@@ -41,7 +41,7 @@ pub fn check(payload: &[u8]) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// How many bytes a batch has when it is decoded; None where its lengths cannot be.
+/// Returns the bytes of a decoded batch; `None` if its lengths are impossible.
 fn size(batch: &Header<'_>, body: &[u8]) -> Option<usize> {
     let length = batch.length();
     let nodes = batch.nodes().into_iter().flatten();
@@ -71,7 +71,8 @@ fn size(batch: &Header<'_>, body: &[u8]) -> Option<usize> {
     Some(sum)
 }
 
-/// Upstream decodes LZ4 to its end, whatever it is said to have: where that could be too much, it is counted first.
+/// True if the output has the declared length, or cannot exceed the limit. The decoder expands LZ4 to its end and ignores
+/// the declared length, so output that can exceed the limit is counted first.
 fn lz4_has(compressed: &[u8], said: usize) -> bool {
     compressed.len().saturating_mul(LZ4_RATIO) <= MAX_TABLE_BYTES
         || copy(&mut lz4_flex::frame::FrameDecoder::new(compressed).take(said as u64 + 1), &mut sink())

@@ -1,6 +1,6 @@
-//! Random documents, mostly right, for the schema of the random tests.
+//! Generator of random documents, mostly valid, for the schema of the random tests.
 
-/// Numbers that look random and are the same in every run.
+/// Pseudorandom numbers with a fixed seed.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -82,7 +82,7 @@ impl Dice {
         }
     }
 
-    /// Names of the schema and others, values mostly of the right type.
+    /// Returns an object with names of the schema and others, and values mostly of the right type.
     pub(super) fn object(&mut self, depth: usize) -> String {
         let mut members = Vec::new();
         for _ in 0..self.roll(7) {

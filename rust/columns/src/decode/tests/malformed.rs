@@ -1,4 +1,4 @@
-//! Malformed rows in every mode, nesting that is too deep, types that are not supported.
+//! Tests of malformed rows in every mode, of excessive nesting and of unsupported types.
 
 use arrow_schema::TimeUnit;
 
@@ -33,7 +33,7 @@ const MALFORMED: [(&[u8], &str, &str); 25] = [
 ];
 
 #[test]
-fn every_malformation_by_every_mode() -> Outcome {
+fn malformed_row_is_handled_by_every_mode() -> Outcome {
     let schema = fields(vec![
         nullable("a", DataType::Int8),
         nullable("s", DataType::Utf8),
@@ -50,7 +50,7 @@ fn every_malformation_by_every_mode() -> Outcome {
             decoder.decode(&payloads(&[good])).map_err(words)?.value.column(2).as_list::<i32>().value_length(0),
             2
         );
-        // The same, seen through a slice.
+        // The same rows in a slice.
         assert_eq!(decoder.decode(&batch.slice(0, 1)).map_err(words)?.value.len(), 1);
         let Err(DecodeError::Malformed(Bad { row: 0, .. })) = decoder.decode(&batch.slice(1, 2)) else {
             return Err("a slice".into());
@@ -89,7 +89,7 @@ fn every_malformation_by_every_mode() -> Outcome {
 }
 
 #[test]
-fn characters_cut_between_rows_are_malformed_in_both() -> Outcome {
+fn character_split_between_rows_makes_both_malformed() -> Outcome {
     let rows: [&[u8]; 4] = [b"{\"s\":\"\xc3", b"\xa9\"}", "{\"s\":\"é\"}".as_bytes(), b"{}"];
     let mut decoder = Decoder::new(&fields(vec![nullable("s", DataType::Utf8)]), OnMismatch::DropMalformed)?;
     let decoded = decoder.decode(&payloads(&rows)).map_err(words)?;
@@ -99,7 +99,7 @@ fn characters_cut_between_rows_are_malformed_in_both() -> Outcome {
 }
 
 #[test]
-fn depth_is_limited() -> Outcome {
+fn excessive_nesting_is_malformed() -> Outcome {
     let mut decoder = Decoder::new(&fields(vec![nullable("a", DataType::Int64)]), OnMismatch::FailFast)?;
     for (open, close) in [("[", "]"), ("{\"x\":", "}")] {
         let nested = |depth: usize| format!("{{\"x\":{}1{}}}", open.repeat(depth), close.repeat(depth)).into_bytes();

@@ -1,4 +1,4 @@
-//! Helpers shared by the tests of the decoder.
+//! Helpers of the decoder's tests.
 
 mod dice;
 mod malformed;
@@ -33,7 +33,7 @@ fn words(error: DecodeError) -> String {
     }
 }
 
-/// The column `x` of these values, each the member `x` of a document of its own.
+/// Decodes the column `x` from these values, each the member `x` of its own document.
 fn column(data_type: DataType, values: &[&str]) -> Result<ArrayRef, String> {
     let mut decoder = Decoder::new(&fields(vec![nullable("x", data_type.clone())]), OnMismatch::FailFast)?;
     let rows: Vec<Vec<u8>> = values.iter().map(|value| format!(r#"{{"x":{value}}}"#).into_bytes()).collect();
@@ -45,7 +45,7 @@ fn column(data_type: DataType, values: &[&str]) -> Result<ArrayRef, String> {
     Ok(array)
 }
 
-/// Each of these values alone is malformed, with a reason that holds `reason`.
+/// Asserts that each value alone is malformed, with a reason that contains `reason`.
 fn refuses(data_type: DataType, values: &[&str], reason: &str) {
     for value in values {
         match column(data_type.clone(), &[value]) {

@@ -1,4 +1,4 @@
-//! Lists, structs, maps and the names of members.
+//! Tests of lists, structs, maps and member names.
 
 use arrow_array::types::*;
 use arrow_array::{Int64Array, ListArray, MapArray};
@@ -6,7 +6,7 @@ use arrow_array::{Int64Array, ListArray, MapArray};
 use super::*;
 
 #[test]
-fn lists() -> Outcome {
+fn lists_are_decoded() -> Outcome {
     let list = |nullable| DataType::List(Arc::new(Field::new("item", DataType::Int64, nullable)));
     let array = column(list(true), &["[1, null ,3]", "[]", "null", "[ ]", "[4]"])?;
     let expected = ListArray::from_iter_primitive::<Int64Type, _, _>([
@@ -30,7 +30,7 @@ fn lists() -> Outcome {
 }
 
 #[test]
-fn structs_and_their_nulls() -> Outcome {
+fn structs_and_their_nulls_are_decoded() -> Outcome {
     let inner = fields(vec![Field::new("must", DataType::Int64, false), nullable("may", DataType::Utf8)]);
     let outer = fields(vec![nullable("s", DataType::Struct(inner.clone())), nullable("n", DataType::Int64)]);
     let mut decoder = Decoder::new(&outer, OnMismatch::Permissive)?;
@@ -68,7 +68,7 @@ fn structs_and_their_nulls() -> Outcome {
     ] {
         assert_eq!(decoder.decode(&payloads(&[text.as_bytes()])).err().map(words).as_deref(), Some(problem));
     }
-    // The decoder works on after an error, and for no rows and no fields.
+    // The decoder remains usable after an error, and decodes no rows and no fields.
     assert_eq!(decoder.decode(&payloads(&[b"{}"])).map_err(words)?.value.len(), 1);
     assert_eq!(decoder.decode(&payloads(&[])).map_err(words)?.value.len(), 0);
     let mut none = Decoder::new(&Fields::empty(), OnMismatch::Permissive)?;
@@ -85,7 +85,7 @@ fn entries(map: &MapArray, row: usize) -> Vec<(String, Option<i64>)> {
 }
 
 #[test]
-fn maps() -> Outcome {
+fn maps_are_decoded() -> Outcome {
     let texts = [r#"{"a":1,"b\n":null}"#, "{}", "null", r#"{ "a" : 1 , "b" : 2 , "\u0061" : 3 }"#];
     let array = column(map_of(DataType::Int64), &texts)?;
     let map = array.as_map();
@@ -107,7 +107,7 @@ fn maps() -> Outcome {
 }
 
 #[test]
-fn names_in_any_order_twice_and_escaped() -> Outcome {
+fn names_in_any_order_repeated_and_escaped_are_matched() -> Outcome {
     let names = ["a", "b", "q\"\\\u{1}é", ""];
     let schema = fields(names.iter().map(|name| nullable(name, DataType::Int64)).collect());
     let mut decoder = Decoder::new(&schema, OnMismatch::FailFast)?;
@@ -124,10 +124,10 @@ fn names_in_any_order_twice_and_escaped() -> Outcome {
     for (index, expected) in [1, 2, 3, 4].into_iter().enumerate() {
         assert_eq!(*value.column(index).as_primitive::<Int64Type>(), Int64Array::from(vec![expected; 7]));
     }
-    // An earlier one of the same name has to be right as well.
+    // An earlier member of the same name has to be valid too.
     let wrong = decoder.decode(&payloads(&[br#"{"a":"x","a":1}"#]));
     assert_eq!(wrong.err().map(words).as_deref(), Some("0|a|expected an integer, found a string"));
-    // More fields than are compared one by one; lists, strings and structs are replaced as well.
+    // More fields than the linear search covers. Repeated lists, strings and structs are replaced too.
     let item = Arc::new(nullable("item", DataType::Utf8));
     let mut wide: Vec<Field> = (0..40).map(|i| nullable(&format!("f{i}"), DataType::Int64)).collect();
     wide.push(nullable("l", DataType::List(item)));

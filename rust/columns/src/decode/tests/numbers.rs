@@ -1,4 +1,4 @@
-//! Integers, floats and decimals.
+//! Tests of integers, floats and decimals.
 
 use arrow_array::types::*;
 use arrow_buffer::i256;
@@ -34,7 +34,7 @@ integers! {
 }
 
 #[test]
-fn floats() -> Outcome {
+fn floats_are_decoded() -> Outcome {
     let texts =
         ["-0.0", "5e-324", "1.7976931348623157e308", "0.1", "1", "1e-400", "123456789012345678901234567890", "null"];
     let array = column(DataType::Float64, &texts)?;
@@ -64,7 +64,7 @@ fn floats() -> Outcome {
 }
 
 #[test]
-fn decimals() -> Outcome {
+fn decimals_are_decoded_and_rounded() -> Outcome {
     let texts = [
         "1.005",
         "-1.005",

@@ -1,4 +1,4 @@
-//! Random documents and bytes, against serde_json and the standard library.
+//! Tests with random documents and bytes, against serde_json and the standard library.
 
 use arrow_array::Float64Array;
 use arrow_array::types::*;
@@ -18,7 +18,7 @@ fn random_schema() -> Fields {
     fields(all)
 }
 
-/// What serde_json makes of the value, as the Arrow type sees it; None: the type does not fit.
+/// Returns the value of serde_json in the Arrow type; `None` if the type does not fit.
 fn expected(data_type: &DataType, value: Option<&Value>) -> Option<Value> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Some(Value::Null) };
     Some(match data_type {
@@ -90,7 +90,7 @@ fn actual(array: &dyn Array, row: usize) -> Value {
     }
 }
 
-/// The same but for the last bit of a double, which serde_json does not promise.
+/// Compares values, except for the last bit of a double, which serde_json does not guarantee.
 fn same(got: &Value, want: &Value) -> bool {
     match (got, want) {
         (Value::Number(got), Value::Number(want)) if got.is_f64() && want.is_f64() => {
@@ -107,21 +107,22 @@ fn same(got: &Value, want: &Value) -> bool {
     }
 }
 
-/// An earlier member of the same name that is wrong makes the row malformed here, while serde_json's tree forgets it.
+/// True if a name is repeated. An invalid earlier member makes the row malformed here, and serde_json's tree ignores
+/// it.
 fn repeats_a_name(text: &str) -> bool {
     let text = text.replace("\\u0069", "i");
     let names = ["i", "f", "s", "b", "l", "o", "m", "x"];
     names.iter().any(|name| text.matches(&format!("\"{name}\"")).count() > 1)
 }
 
-/// Has a number that a double cannot hold exactly, and that may stand for an integer.
+/// True if the text has a number that may be an integer and that a double cannot represent exactly.
 fn beyond_doubles(text: &str) -> bool {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | 'e' | '-'));
     numbers.any(|number| number.contains(['.', 'e']) && number.len() > 16)
 }
 
 #[test]
-fn agrees_with_serde_json() -> Outcome {
+fn random_documents_decode_as_in_serde_json() -> Outcome {
     let schema = random_schema();
     let root = DataType::Struct(schema.clone());
     let mut decoder = Decoder::new(&schema, OnMismatch::Permissive)?;
@@ -134,7 +135,7 @@ fn agrees_with_serde_json() -> Outcome {
         let decoded = decoder.decode(&batch).map_err(words)?;
         for (row, text) in texts.iter().enumerate() {
             let tree = serde_json::from_str::<Value>(text);
-            // serde_json refuses a number beyond a double even where nobody asks for it.
+            // serde_json rejects a number beyond a double even in a member that is ignored.
             let beyond = tree.as_ref().is_err_and(|e| e.to_string().contains("number out of range"));
             let tree = tree.ok().filter(Value::is_object);
             let want = tree.and_then(|tree| expected(&root, Some(&tree))).unwrap_or_default();
@@ -157,7 +158,7 @@ fn agrees_with_serde_json() -> Outcome {
 }
 
 #[test]
-fn bytes_of_any_kind_neither_panic_nor_hang() -> Outcome {
+fn random_bytes_neither_panic_nor_hang() -> Outcome {
     let mut all = random_schema().iter().map(|field| field.as_ref().clone()).collect::<Vec<_>>();
     all.push(nullable("d", DataType::Decimal128(20, 5)));
     all.push(nullable("w", DataType::Decimal256(70, -5)));
@@ -176,7 +177,7 @@ fn bytes_of_any_kind_neither_panic_nor_hang() -> Outcome {
                         1 => (0..dice.roll(60)).map(|_| dice.roll(256) as u8).collect(),
                         _ => dice.object(0).into_bytes(),
                     };
-                    // A good document with a few bytes changed, cut or doubled reaches further than noise.
+                    // A valid document with a few bytes changed, removed or repeated reaches more code than noise.
                     for _ in 0..dice.roll(3) {
                         let place = dice.roll(text.len() + 1);
                         match dice.roll(3) {
@@ -206,7 +207,7 @@ fn bytes_of_any_kind_neither_panic_nor_hang() -> Outcome {
 }
 
 #[test]
-fn doubles_are_the_nearest() -> Outcome {
+fn random_doubles_are_rounded_to_the_nearest() -> Outcome {
     let mut dice = Dice(7);
     let texts: Vec<String> =
         (0..20_000).map(|_| dice.number()).filter(|text| text.parse().is_ok_and(f64::is_finite)).collect();

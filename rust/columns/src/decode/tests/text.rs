@@ -1,9 +1,9 @@
-//! Null, booleans, strings and binary.
+//! Tests of null, booleans, strings and binary.
 
 use super::*;
 
 #[test]
-fn null_and_bool() -> Outcome {
+fn null_and_bool_are_decoded() -> Outcome {
     assert_eq!(column(DataType::Null, &["null", "null"])?.len(), 2);
     refuses(DataType::Null, &["0", "false", "\"\""], "expected null");
     let array = column(DataType::Boolean, &["true", "null", "false"])?;
@@ -14,7 +14,7 @@ fn null_and_bool() -> Outcome {
 }
 
 #[test]
-fn strings() -> Outcome {
+fn strings_are_decoded() -> Outcome {
     let values = [
         r#""""#,
         r#""plain""#,
@@ -48,7 +48,7 @@ fn strings() -> Outcome {
         &[r#""\x""#, r#""\u12"#, r#""\u12g4""#, r#""\u+123""#, "\"abc", "\"abc\\", "'a'"],
         "not JSON",
     );
-    // Every place of the byte that ends a run of plain text.
+    // Every position of the byte that ends a run of plain text.
     for length in 0..40 {
         let text = "x".repeat(length);
         let values = [format!("\"{text}\""), format!("\"{text}\\n{text}\"")];
@@ -60,7 +60,7 @@ fn strings() -> Outcome {
 }
 
 #[test]
-fn binary() -> Outcome {
+fn base64_is_decoded() -> Outcome {
     let values = [r#""""#, r#""aGk=""#, r#""aGk""#, r#""\u0061G\u006b=""#, r#""+/+/""#, "null"];
     let expected: [Option<&[u8]>; 6] = [Some(b""), Some(b"hi"), Some(b"hi"), Some(b"hi"), Some(b"\xfb\xff\xbf"), None];
     assert_eq!(column(DataType::Binary, &values)?.as_binary::<i32>().iter().collect::<Vec<_>>(), expected);

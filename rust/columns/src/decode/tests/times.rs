@@ -1,4 +1,4 @@
-//! Dates and timestamps.
+//! Tests of dates and timestamps.
 
 use arrow_array::types::*;
 use arrow_schema::TimeUnit;
@@ -6,7 +6,7 @@ use arrow_schema::TimeUnit;
 use super::*;
 
 #[test]
-fn dates() -> Outcome {
+fn dates_are_decoded() -> Outcome {
     let texts = [
         "\"1970-01-01\"",
         "\"1969-12-31\"",
@@ -40,9 +40,9 @@ fn dates() -> Outcome {
     Ok(())
 }
 
-// Long because it is one table of cases.
+// The function is long because it is one table of cases.
 #[test]
-fn timestamps() -> Outcome {
+fn timestamps_are_decoded() -> Outcome {
     let utc = |unit| DataType::Timestamp(unit, Some("UTC".into()));
     let second = 1_709_294_400; // 2024-03-01T12:00:00Z
     let texts = [
@@ -103,7 +103,7 @@ fn timestamps() -> Outcome {
     refuses(utc(TimeUnit::Second), &["1.5", "9223372036854775808"], "does not fit Timestamp");
     refuses(utc(TimeUnit::Second), &["true"], "expected a timestamp");
 
-    // What nanoseconds in 64 bits reach, to the last one.
+    // The first and the last timestamp of nanoseconds in 64 bits.
     let ends = ["\"1677-09-21T00:12:43.145224192Z\"", "\"2262-04-11T23:47:16.854775807Z\""];
     let array = column(utc(TimeUnit::Nanosecond), &ends)?;
     assert_eq!(array.as_primitive::<TimestampNanosecondType>().values().as_ref(), [i64::MIN, i64::MAX]);
