@@ -48,7 +48,7 @@ pub struct Connection {
     pub pull_budget: Arc<PullBudget>,
     requests: Requests,
     pub traffic: Arc<Traffic>,
-    pub hub: Arc<ConnectionState>,
+    pub state: Arc<ConnectionState>,
     skip_subject_validation: bool,
 }
 
@@ -69,13 +69,13 @@ impl Connection {
     }
 
     pub fn closed(&self) -> JetError {
-        self.hub.closed_error()
+        self.state.closed_error()
     }
 
     /// Returns a receiver of permission errors from now on. A publish without permission ends with such an error, not
     /// with a reply.
     pub fn refusals(&self) -> Refusals {
-        self.hub.watch_refusals()
+        self.state.watch_refusals()
     }
 
     /// Runs `work` while the link is up.
@@ -159,11 +159,11 @@ impl Connection {
 
     /// Returns a unique inbox subject.
     pub fn new_inbox(&self) -> Result<String> {
-        self.hub.new_inbox()
+        self.state.new_inbox()
     }
 
     pub fn new_short_inbox(&self) -> Result<String> {
-        self.hub.new_short_inbox()
+        self.state.new_short_inbox()
     }
 
     /// Publishes a request and waits for the first reply.
@@ -203,7 +203,7 @@ impl Connection {
         let breaks = self.breaks();
         let trip = async {
             self.outbox.passed(self.outbox.mark()).await;
-            trip(&self.client, &self.hub, breaks).await
+            trip(&self.client, &self.state, breaks).await
         };
         match tokio::time::timeout(timeout, trip).await {
             Ok(Ok(true)) => Ok(()),
@@ -219,7 +219,7 @@ impl Connection {
     pub async fn force_reconnect(&self) -> Result<()> {
         let mut link = self.link.clone();
         let (breaks, up) = (self.breaks(), link.borrow().up);
-        if !self.hub.settings.allow_reconnect || !up {
+        if !self.state.settings.allow_reconnect || !up {
             return Ok(());
         }
         self.client.force_reconnect();
@@ -229,7 +229,7 @@ impl Connection {
 
     /// Replaces the list of servers, from the next reconnect on.
     pub fn set_server_pool(&self, addresses: &[String]) -> Result<()> {
-        self.hub.pool().replace(addresses)
+        self.state.pool().replace(addresses)
     }
 
     /// Sends all queued data, then closes the connection. In a hurry it does not wait for a slow server.
@@ -237,7 +237,7 @@ impl Connection {
         if self.link.borrow().closed {
             return;
         }
-        self.hub.stop();
+        self.state.stop();
         let sent = self.while_up(async {
             let _not_confirmed = self.round_trip(Duration::MAX).await;
         });
@@ -250,7 +250,7 @@ impl Connection {
         self.client.end();
         let ended = link.wait_for(|link| link.closed);
         let _stuck = tokio::time::timeout(if hurry { MARGIN / 2 } else { MARGIN }, ended).await;
-        self.hub.closed(None);
+        self.state.closed(None);
     }
 
     /// Runs `work` until it is done, or until nothing was sent or received for a while.
@@ -271,17 +271,17 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if !self.link.borrow().closed {
             // Subscriptions keep the transport's task alive, so it needs an explicit stop.
-            self.hub.stop();
-            let (client, hub, rest) = (self.client.clone(), self.hub.clone(), self.outbox.rest());
+            self.state.stop();
+            let (client, state, rest) = (self.client.clone(), self.state.clone(), self.outbox.rest());
             let outbox = self.outbox.recall();
             runtime::linger(async move {
                 let sent = async {
                     rest.await;
-                    let _away = trip(&client, &hub, 0).await;
+                    let _away = trip(&client, &state, 0).await;
                 };
                 run_until_stalled(&client, outbox, sent).await;
                 client.end();
-                let mut link = hub.link.subscribe();
+                let mut link = state.link.subscribe();
                 let _closed = tokio::time::timeout(MARGIN, link.wait_for(|link| link.closed)).await;
             });
         }
@@ -290,16 +290,16 @@ impl Drop for Connection {
 
 /// Waits for a PING and its PONG. By then the server has processed all data sent before, and all data it sent before
 /// has arrived. False if there were more disconnects than `breaks`.
-async fn trip(client: &Client, hub: &ConnectionState, breaks: u64) -> Result<bool> {
-    let mut link = hub.link.subscribe();
-    let mut pings = hub.pings.subscribe();
+async fn trip(client: &Client, state: &ConnectionState, breaks: u64) -> Result<bool> {
+    let mut link = state.link.subscribe();
+    let mut pings = state.pings.subscribe();
     let ours = loop {
         if client.ping() {
             break *pings.borrow_and_update();
         }
         let _gone = link.wait_for(|link| link.up || link.closed).await.map(drop);
         if link.borrow().closed {
-            return Err(hub.closed_error());
+            return Err(state.closed_error());
         }
         tokio::task::yield_now().await;
     };
@@ -314,7 +314,7 @@ async fn trip(client: &Client, hub: &ConnectionState, breaks: u64) -> Result<boo
         tokio::task::yield_now().await;
     }
     let link = *link.borrow();
-    if link.closed { Err(hub.closed_error()) } else { Ok(same && link.breaks == breaks) }
+    if link.closed { Err(state.closed_error()) } else { Ok(same && link.breaks == breaks) }
 }
 
 /// Stops a connect that was cancelled or failed.
@@ -322,18 +322,18 @@ struct Wanted(Option<(Arc<ConnectionState>, Client)>);
 
 impl Drop for Wanted {
     fn drop(&mut self) {
-        if let Some((hub, client)) = self.0.take() {
-            hub.stop();
+        if let Some((state, client)) = self.0.take() {
+            state.stop();
             client.end();
         }
     }
 }
 
 /// Returns the handler for a failure of one of the connection's own tasks.
-pub fn failing(client: &Client, hub: &Arc<ConnectionState>) -> impl FnOnce(JetError) + Send + 'static {
-    let (client, hub) = (client.clone(), hub.clone());
+pub fn failing(client: &Client, state: &Arc<ConnectionState>) -> impl FnOnce(JetError) + Send + 'static {
+    let (client, state) = (client.clone(), state.clone());
     move |error| {
-        hub.failed_within(error);
+        state.failed_within(error);
         client.end();
     }
 }
@@ -353,12 +353,12 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         inbox_prefix: options.inbox_prefix.clone(),
         notices: options.notices.take(),
     };
-    let hub = Arc::new(ConnectionState::new(settings, pool, servers.clone(), first));
+    let state = Arc::new(ConnectionState::new(settings, pool, servers.clone(), first));
     let all_servers = options.connect_timeout.saturating_mul(count as u32).saturating_add(MARGIN);
-    let settings = options.settings(&hub)?;
-    let client = Client::new(hub.clone());
-    let mut wanted = Wanted(Some((hub.clone(), client.clone())));
-    let (failed, ended) = (failing(&client, &hub), client.clone());
+    let settings = options.settings(&state)?;
+    let client = Client::new(state.clone());
+    let mut wanted = Wanted(Some((state.clone(), client.clone())));
+    let (failed, ended) = (failing(&client, &state), client.clone());
     let failed = move |error: JetError| {
         failed(error);
         ended.close();
@@ -371,7 +371,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         }
         match tokio::time::timeout(all_servers, connected).await {
             Ok(result) => result.map_err(closed)?,
-            Err(_) => Err(hub.verdict().unwrap_or_else(|| JetError::NoAnswer {
+            Err(_) => Err(state.verdict().unwrap_or_else(|| JetError::NoAnswer {
                 servers: servers.to_string(),
                 cause: format!("no answer within {} s", options.connect_timeout.as_secs_f64()),
             })),
@@ -379,22 +379,22 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     };
     connected.await?;
     let traffic = Arc::new(Traffic::default());
-    let failed = failing(&client, &hub);
-    let telling = Arc::downgrade(&hub);
-    let refused = move |error| drop(telling.upgrade().inspect(|hub: &Arc<ConnectionState>| hub.tell(error)));
+    let failed = failing(&client, &state);
+    let telling = Arc::downgrade(&state);
+    let refused = move |error| drop(telling.upgrade().inspect(|state: &Arc<ConnectionState>| state.tell(error)));
     let outbox =
-        Outbox::start(client.clone(), hub.link.subscribe(), traffic.clone(), options.pending_size, refused, failed)?;
+        Outbox::start(client.clone(), state.link.subscribe(), traffic.clone(), options.pending_size, refused, failed)?;
     wanted.0 = None;
     Ok(Connection {
-        link: hub.link.subscribe(),
-        requests: Requests::new(client.clone(), hub.clone(), traffic.clone(), outbox.recall()),
+        link: state.link.subscribe(),
+        requests: Requests::new(client.clone(), state.clone(), traffic.clone(), outbox.recall()),
         outbox,
         path: PathEstimate::default(),
         path_back: PathEstimate::default(),
         pull_budget: Arc::default(),
         traffic,
         client,
-        hub,
+        state,
         skip_subject_validation: options.skip_subject_validation,
     })
 }

@@ -13,14 +13,20 @@ pub use crate::disconnect_reason::DisconnectReason;
 use crate::disconnect_reason::{self, AttemptDetails};
 use crate::pool::{Pool, place};
 use crate::refusals::{RefusalSender, Refusals};
-use crate::transport::AttemptFailure;
+
 use base::error::{JetError, Result};
 use base::lock::{Guard, lock};
-use wire::nats::{Auth, ServerAddr, ServerInfo};
+use wire::ack_subject::AckSubject;
+use wire::message::Message;
+use wire::nats::{ServerAddr, ServerInfo};
 use wire::unique;
 
+mod connect_attempt;
 pub mod link;
 mod server_events;
+
+pub use connect_attempt::ConnectAttempt;
+pub use server_events::ServerEvents;
 
 use link::Outage;
 
@@ -309,68 +315,30 @@ impl ConnectionState {
         self.lock().was_up
     }
 
+    /// Counts a sent PING; returns its number.
+    pub fn pinged(&self) -> u64 {
+        self.pings.send_modify(|pings| pings.written += 1);
+        self.pings.borrow().written
+    }
+
+    /// Reports malformed headers of a message about to be delivered. `meta` gives the stored position of a message that
+    /// does not carry it.
+    pub fn report_malformed(&self, message: &Message, meta: Option<&AckSubject<'_>>) {
+        disconnect_reason::malformed(message, meta).into_iter().for_each(|error| self.tell(error));
+    }
+
     /// Queues an error that no call waits for.
     pub fn tell(&self, error: JetError) {
         self.change(|_, notices| notices.push(ConnectionEvent::Error(error)));
     }
 
-    /// Records the start of an attempt at this server.
-    pub fn begin(&self, addr: ServerAddr) {
-        let mut state = self.lock();
-        self.pings.send_modify(|pings| *pings = Pings { attempts: pings.attempts + 1, ..Pings::default() });
-        state.attempt = Some(AttemptDetails { timeout: self.settings.connect_timeout, ..AttemptDetails::default() });
-        state.current = Some(addr);
+    /// The attempt to connect that is under way.
+    pub fn attempt(&self) -> ConnectAttempt<'_> {
+        ConnectAttempt(self)
     }
 
-    /// Records the failure of the current attempt.
-    pub fn failed(&self, failure: &AttemptFailure) {
-        self.change(|state, notices| {
-            let (Some(attempt), Some(addr)) = (state.attempt.take(), state.current.clone()) else { return };
-            self.pool().failed(&addr);
-            let error = disconnect_reason::of_attempt(&place(&addr), failure, &attempt);
-            if let Some(outage) = &mut state.outage {
-                outage.failed(&error);
-            }
-            if state.first.is_some() {
-                state.failures.retain(|(failed, _)| *failed != place(&addr));
-                state.failures.push((place(&addr), error.clone()));
-            }
-            if matches!(error, JetError::Callback { .. }) && self.settings.notices.is_some() {
-                // A user callback raised; Python holds the exception.
-                state.last_error = Some(error);
-            } else {
-                notices.push(ConnectionEvent::Error(error));
-            }
-        });
-    }
-
-    /// Returns the credentials for the current server. On failure the error is stored in the attempt's details.
-    pub async fn credentials(&self, nonce: &[u8]) -> Option<Auth> {
-        let current = self.lock().current.clone();
-        let url = current
-            .and_then(|addr| self.pool().get_mut(&addr).map(|server| (server.user.clone(), server.password.clone())))
-            .unwrap_or_default();
-        let answer = self.settings.credentials.answer(nonce, url).await;
-        answer.map_err(|error| self.note(|attempt| attempt.credentials = Some(error))).ok()
-    }
-
-    fn note(&self, note: impl FnOnce(&mut AttemptDetails)) {
-        if let Some(attempt) = &mut self.lock().attempt {
-            note(attempt);
-        }
-    }
-
-    pub fn refused_certificate(&self, text: String) {
-        self.note(|attempt| attempt.certificate = Some(text));
-    }
-
-    pub fn asked_for_certificate(&self) {
-        self.note(|attempt| attempt.asked_for_certificate = true);
-    }
-
-    /// Returns the second name that the current server's certificate may carry.
-    pub fn tls_name(&self) -> Option<String> {
-        let current = self.lock().current.clone()?;
-        self.pool().get_mut(&current).and_then(|server| server.tls_name.clone())
+    /// The events that the server causes.
+    pub fn events(&self) -> ServerEvents<'_> {
+        ServerEvents(self)
     }
 }

@@ -58,15 +58,15 @@ impl Options {
         (silence / INTERVALS_UNTIL_STALE).max(Duration::from_millis(1))
     }
 
-    pub fn settings(&self, hub: &Arc<ConnectionState>) -> Result<transport::TransportSettings> {
+    pub fn settings(&self, state: &Arc<ConnectionState>) -> Result<transport::TransportSettings> {
         let tls = self.tls.clone().unwrap_or_default();
         let greeting = Greeting {
             name: self.name.clone(),
             websocket_headers: headers(&self.websocket_headers)?,
             echo: !self.no_echo,
             timeout: self.connect_timeout,
-            tls: Arc::new(tls::config(&tls, hub)?),
-            tls_required: tls.required || hub.pool().wants_tls(),
+            tls: Arc::new(tls::config(&tls, state)?),
+            tls_required: tls.required || state.pool().wants_tls(),
             tls_first: tls.handshake_first,
         };
         Ok(transport::TransportSettings { greeting, ping_period: self.ping_period() })

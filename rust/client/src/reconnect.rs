@@ -20,7 +20,7 @@ impl ConnectionState {
             self.lost();
             self.pool().shuffle();
         } else if let Some(failure) = failure {
-            self.failed(&failure);
+            self.attempt().failed(&failure);
         }
         let (addr, wait) = match self.choose(info).await {
             Ok(choice) => choice,
@@ -32,7 +32,7 @@ impl ConnectionState {
         if tokio::time::timeout(wait, self.ending()).await.is_ok() {
             return None;
         }
-        self.begin(addr.clone());
+        self.attempt().begin(addr.clone());
         Some(addr)
     }
 

@@ -55,7 +55,7 @@ struct PendingRequest {
 /// Requests of a connection that wait for a reply. Each entry is removed with its request, answered or not.
 pub struct Requests {
     client: Client,
-    hub: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
     traffic: Arc<Traffic>,
     inbox: OnceLock<String>,
     opening: Mutex<()>,
@@ -120,14 +120,14 @@ impl RequestState {
 }
 
 impl Requests {
-    pub fn new(client: Client, hub: Arc<ConnectionState>, traffic: Arc<Traffic>, outbox: CancelHandle) -> Self {
+    pub fn new(client: Client, state: Arc<ConnectionState>, traffic: Arc<Traffic>, outbox: CancelHandle) -> Self {
         let shared = RequestState { waiting: Mutex::default(), outbox, earlier: Notify::new() };
-        Requests { client, hub, traffic, inbox: OnceLock::new(), opening: Mutex::default(), shared: Arc::new(shared) }
+        Requests { client, state, traffic, inbox: OnceLock::new(), opening: Mutex::default(), shared: Arc::new(shared) }
     }
 
     /// Rejects a message of `bytes` if the link is down and the queue is at its limit.
     pub fn check_room(&self, outbox: &Outbox, bytes: usize) -> Result<()> {
-        let full = !self.hub.link.borrow().up && outbox.bytes().saturating_add(bytes) > outbox.limit;
+        let full = !self.state.link.borrow().up && outbox.bytes().saturating_add(bytes) > outbox.limit;
         if full { Err(JetError::OutboundLimit { limit: outbox.limit }) } else { Ok(()) }
     }
 
@@ -140,21 +140,21 @@ impl Requests {
         if let Some(prefix) = self.inbox.get() {
             return Ok(prefix);
         }
-        let prefix = format!("{}.", self.hub.new_inbox()?);
+        let prefix = format!("{}.", self.state.new_inbox()?);
         let inbox = format!("{prefix}*");
-        let refusals = self.hub.watch_refusals();
+        let refusals = self.state.watch_refusals();
         let answers = outbox.subscribe(inbox.as_str().into(), None);
         let shared = || Arc::downgrade(&self.shared);
         let failed = || {
-            let (tell, shared) = (failing(&self.client, &self.hub), shared());
+            let (tell, shared) = (failing(&self.client, &self.state), shared());
             move |error: JetError| {
                 tell(error.clone());
                 shared.upgrade().inspect(|shared| shared.end_all(&error));
             }
         };
-        let dispatch = dispatch_answers(answers, prefix.len(), shared(), self.traffic.clone(), self.hub.clone());
+        let dispatch = dispatch_answers(answers, prefix.len(), shared(), self.traffic.clone(), self.state.clone());
         spawn(unconstrained(dispatch), failed())?;
-        let link = || self.hub.link.subscribe();
+        let link = || self.state.link.subscribe();
         spawn(while_open(link(), expire(shared())), failed())?;
         spawn(while_open(link(), refuse(shared(), refusals, link(), inbox)), failed())?;
         Ok(self.inbox.get_or_init(|| prefix))
@@ -174,7 +174,7 @@ impl Requests {
         let deadline = Instant::now() + timeout;
         let mut waiting = self.shared.lock();
         if waiting.closed {
-            return Err(self.hub.closed_error());
+            return Err(self.state.closed_error());
         }
         if let Some(cause) = &waiting.deaf {
             return Err(cause.clone());
@@ -218,10 +218,10 @@ impl Requests {
         });
         let number = self.start(outbox, request, 0, done)?;
         outbox.flush_now();
-        let (entry, hub) = (RequestEntry(self.shared.clone(), number), self.hub.clone());
+        let (entry, state) = (RequestEntry(self.shared.clone(), number), self.state.clone());
         Ok(async move {
             let _entry = entry;
-            answer.await.unwrap_or_else(|_| Err(hub.closed_error()))
+            answer.await.unwrap_or_else(|_| Err(state.closed_error()))
         })
     }
 }
@@ -236,7 +236,7 @@ async fn dispatch_answers(
     prefix: usize,
     shared: Weak<RequestState>,
     traffic: Arc<Traffic>,
-    hub: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
 ) {
     // Without a subscriber the connection is closed.
     let mut answers = stream::iter(made.await.ok()).flatten();
@@ -253,7 +253,7 @@ async fn dispatch_answers(
             false => Ok(message),
         });
     }
-    shared.upgrade().inspect(|shared| shared.end_all(&hub.closed_error()));
+    shared.upgrade().inspect(|shared| shared.end_all(&state.closed_error()));
 }
 
 /// Runs `work` until the connection is closed. The task holds the connection to report panics, and must not outlive it.

@@ -47,7 +47,7 @@ impl Default for Tls {
 }
 
 /// Builds the TLS configuration. It reads no file and no system certificate; the first handshake does.
-pub fn config(tls: &Tls, hub: &Arc<ConnectionState>) -> Result<ClientConfig> {
+pub fn config(tls: &Tls, state: &Arc<ConnectionState>) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let value = |text: String| JetError::Value(format!("tls: {text}"));
     let hostname = match &tls.hostname {
@@ -80,14 +80,14 @@ pub fn config(tls: &Tls, hub: &Arc<ConnectionState>) -> Result<ClientConfig> {
         verify: tls.verify,
         check_name: tls.check_name,
         provider: provider.clone(),
-        hub: Arc::downgrade(hub),
+        state: Arc::downgrade(state),
     };
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| JetError::Internal(e.to_string()))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_client_cert_resolver(Arc::new(Identity { key, hub: Arc::downgrade(hub) }));
+        .with_client_cert_resolver(Arc::new(Identity { key, state: Arc::downgrade(state) }));
     Ok(config)
 }
 
@@ -141,7 +141,7 @@ struct Verifier {
     verify: bool,
     check_name: bool,
     provider: Arc<CryptoProvider>,
-    hub: std::sync::Weak<ConnectionState>,
+    state: std::sync::Weak<ConnectionState>,
 }
 
 impl fmt::Debug for Verifier {
@@ -176,8 +176,11 @@ impl Verifier {
             Ok(()) => Ok(()),
             Err(error) => {
                 // A server discovered by IP address presents the name that all servers share.
-                let shared =
-                    if self.hostname.is_none() { self.hub.upgrade().and_then(|hub| hub.tls_name()) } else { None };
+                let shared = if self.hostname.is_none() {
+                    self.state.upgrade().and_then(|state| state.attempt().tls_name())
+                } else {
+                    None
+                };
                 let shared = shared.and_then(|name| ServerName::try_from(name).ok());
                 match shared {
                     Some(name) if verify_server_name(&cert, &name).is_ok() => Ok(()),
@@ -252,8 +255,8 @@ impl ServerCertVerifier for Verifier {
                 CertificateRejected::Text(text) => (text.clone(), Error::General(text)),
                 CertificateRejected::Tls(error) => (explain(&error), error),
             };
-            if let Some(hub) = self.hub.upgrade() {
-                hub.refused_certificate(text);
+            if let Some(state) = self.state.upgrade() {
+                state.attempt().refused_certificate(text);
             }
             return Err(error);
         }
@@ -286,7 +289,7 @@ impl ServerCertVerifier for Verifier {
 /// Client certificate resolver, which records that the server asked for a certificate.
 struct Identity {
     key: Option<Arc<CertifiedKey>>,
-    hub: std::sync::Weak<ConnectionState>,
+    state: std::sync::Weak<ConnectionState>,
 }
 
 impl fmt::Debug for Identity {
@@ -298,9 +301,9 @@ impl fmt::Debug for Identity {
 impl ResolvesClientCert for Identity {
     fn resolve(&self, _issuers: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         if self.key.is_none()
-            && let Some(hub) = self.hub.upgrade()
+            && let Some(state) = self.state.upgrade()
         {
-            hub.asked_for_certificate();
+            state.attempt().asked_for_certificate();
         }
         self.key.clone()
     }

@@ -76,7 +76,7 @@ struct TransportState {
     info: Mutex<ServerInfo>,
     max_payload: AtomicUsize,
     statistics: Arc<Statistics>,
-    hub: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
 }
 
 /// Handle to the transport; clones share it.
@@ -85,7 +85,7 @@ pub struct Client(Arc<TransportState>);
 
 impl Client {
     /// Creates a transport. No data moves before `run`.
-    pub fn new(hub: Arc<ConnectionState>) -> Self {
+    pub fn new(state: Arc<ConnectionState>) -> Self {
         Client(Arc::new(TransportState {
             out: Mutex::default(),
             subscriptions: Mutex::default(),
@@ -94,7 +94,7 @@ impl Client {
             info: Mutex::default(),
             max_payload: AtomicUsize::new(DEFAULT_PAYLOAD),
             statistics: Arc::default(),
-            hub,
+            state,
         }))
     }
 
@@ -244,7 +244,7 @@ impl Client {
         }
         subscriptions.last += 1;
         let sid = subscriptions.last;
-        self.tell(|out| out.put_subscription(sid, &subject, queue.as_deref(), self.0.hub.pinged()));
+        self.tell(|out| out.put_subscription(sid, &subject, queue.as_deref(), self.0.state.pinged()));
         let subscription =
             ServerSubscription { subject, queue, inbox: inbox.clone(), delivered: 0, most: None, withdrawn: false };
         subscriptions.by_sid.insert(sid, subscription);
@@ -298,7 +298,7 @@ impl Client {
         let connected = out.connected;
         if connected {
             // Counted under the lock, in the order of sending.
-            self.0.hub.pinged();
+            self.0.state.pinged();
             out.put(|buffer| buffer.extend_from_slice(frames::PING));
             self.wake(out);
         }

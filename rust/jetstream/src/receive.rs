@@ -1,4 +1,4 @@
-//! Messages on their way in: pulled, fetched, read or subscribed to, and acknowledged.
+//! Receiving messages: pull, fetch, read and subscribe, and acknowledging them.
 
 pub mod ack;
 pub mod batch_builder;

@@ -70,13 +70,13 @@ impl Connection {
     /// The server that we are connected to, without user and password.
     #[getter]
     fn connected_url(&self) -> PyResult<Option<String>> {
-        Ok(self.connection()?.hub.current().as_ref().map(pool::url))
+        Ok(self.connection()?.state.current().as_ref().map(pool::url))
     }
 
     /// Every server that may be connected to.
     #[getter]
     fn servers(&self) -> PyResult<Vec<PoolServer>> {
-        let pool = self.connection()?.hub.pool();
+        let pool = self.connection()?.state.pool();
         let servers = pool.servers().map(|server| PoolServer {
             url: pool::url(&server.addr),
             failures: server.failures,
@@ -87,7 +87,7 @@ impl Connection {
 
     #[getter]
     fn last_error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.connection()?.hub.last_error().map(|error| to_exception(py, &error)).transpose()?)
+        Ok(self.connection()?.state.last_error().map(|error| to_exception(py, &error)).transpose()?)
     }
 
     /// Counts so far, by nats-py's names.
@@ -96,7 +96,7 @@ impl Connection {
         let conn = self.connection()?;
         let all = conn.client.statistics();
         let (received, sent) = conn.traffic.counts();
-        let (reconnects, errors) = conn.hub.counts();
+        let (reconnects, errors) = conn.state.counts();
         let dict = PyDict::new(py);
         dict.set_item("in_msgs", all.in_messages.load(Ordering::Relaxed))?;
         dict.set_item("out_msgs", all.out_messages.load(Ordering::Relaxed))?;

@@ -64,7 +64,7 @@ impl From<io::Error> for AttemptFailure {
 }
 
 pub(super) async fn attempt(
-    hub: &Arc<ConnectionState>,
+    state: &Arc<ConnectionState>,
     greeting: &Greeting,
     addr: &ServerAddr,
 ) -> Result<EstablishedLink, AttemptFailure> {
@@ -76,7 +76,7 @@ pub(super) async fn attempt(
     for address in addresses {
         let linked = async {
             let socket = open(greeting, addr, address).await?;
-            greet(hub, greeting, addr, socket).await
+            greet(state, greeting, addr, socket).await
         };
         match tokio::time::timeout(greeting.timeout, linked).await {
             Ok(Ok(link)) => return Ok(link),
@@ -125,7 +125,7 @@ async fn secured(
 }
 
 async fn greet(
-    hub: &Arc<ConnectionState>,
+    state: &Arc<ConnectionState>,
     greeting: &Greeting,
     addr: &ServerAddr,
     mut socket: Box<dyn Socket>,
@@ -137,17 +137,17 @@ async fn greet(
     let mut words = Words::default();
     let info = match words.next(&mut socket).await? {
         Op::Info(info) => *info,
-        Op::Error(text) => return Err(refused(hub, text)),
+        Op::Error(text) => return Err(refused(state, text)),
         _ => return Err(AttemptFailure::Broken("expected INFO".into())),
     };
-    hub.informed(&info);
+    state.events().informed(&info);
     let wants_tls = greeting.tls_required || addr.tls_required();
     if !greeting.tls_first && !websocket && (wants_tls || info.tls_required) {
         socket = secured(greeting, addr, socket).await?;
         // Clear text received after the INFO is not authenticated, so it is discarded.
         words = Words::default();
     }
-    let auth = hub.credentials(info.nonce.as_bytes()).await;
+    let auth = state.attempt().credentials(info.nonce.as_bytes()).await;
     let auth = auth.ok_or_else(|| AttemptFailure::Broken("no credentials".into()))?;
     let connect = ConnectInfo {
         verbose: false,
@@ -173,15 +173,15 @@ async fn greet(
     loop {
         match words.next(&mut socket).await? {
             Op::Pong => return Ok(EstablishedLink { socket, reader: words.reader, heard: words.heard, info }),
-            Op::Error(text) => return Err(refused(hub, text)),
-            Op::Info(info) => hub.informed(&info),
+            Op::Error(text) => return Err(refused(state, text)),
+            Op::Info(info) => state.events().informed(&info),
             Op::Ping | Op::Message(..) => {}
         }
     }
 }
 
-fn refused(hub: &ConnectionState, text: String) -> AttemptFailure {
-    hub.server_error(&text, None);
+fn refused(state: &ConnectionState, text: String) -> AttemptFailure {
+    state.events().server_error(&text, None);
     AttemptFailure::Broken(text)
 }
 

@@ -42,15 +42,15 @@ pub struct TransportSettings {
 
 /// Runs until no more attempts are made.
 pub async fn run(client: Client, settings: TransportSettings) {
-    let hub = client.0.hub.clone();
+    let state = client.0.state.clone();
     let mut failure = None;
     while let Some(addr) = {
         weak_spot(Spot::Connection);
-        hub.next_server(failure.take(), client.server_info()).await
+        state.next_server(failure.take(), client.server_info()).await
     } {
         let linked = tokio::select! {
-            linked = attempt(&hub, &settings.greeting, &addr) => linked,
-            () = hub.ending() => break,
+            linked = attempt(&state, &settings.greeting, &addr) => linked,
+            () = state.ending() => break,
         };
         match linked {
             Err(why) => failure = Some(why),
@@ -60,14 +60,14 @@ pub async fn run(client: Client, settings: TransportSettings) {
                 match ended {
                     Ended::Wanted => break,
                     Ended::Renewed => {}
-                    Ended::Stale => hub.stale(),
-                    Ended::Broken(why) => hub.broke(why),
+                    Ended::Stale => state.events().stale(),
+                    Ended::Broken(why) => state.events().broke(why),
                 }
             }
         }
     }
     client.close();
-    hub.closed(None);
+    state.closed(None);
 }
 
 enum Ended {
@@ -91,7 +91,7 @@ impl Client {
         all.sort_unstable_by_key(|(sid, _)| **sid);
         let mut out = lock(&self.0.out);
         for (sid, one) in all {
-            out.put_subscription(*sid, &one.subject, one.queue.as_deref(), self.0.hub.pinged());
+            out.put_subscription(*sid, &one.subject, one.queue.as_deref(), self.0.state.pinged());
             if let Some(most) = one.most {
                 out.put(|bytes| frames::unsubscribe(bytes, *sid, Some(most.saturating_sub(one.delivered))));
             }
@@ -162,7 +162,7 @@ async fn drive(client: &Client, link: EstablishedLink, ping_period: Duration) ->
     let statistics = &client.0.statistics;
     client.connected(&info);
     statistics.connects.fetch_add(1, Ordering::Relaxed);
-    client.0.hub.connected();
+    client.0.state.connected();
     let mut drive = Drive {
         client,
         socket,
@@ -265,23 +265,23 @@ impl Drive<'_> {
         }
         // Messages received before a PONG are delivered before it is reported.
         self.deliver();
-        let hub = &self.client.0.hub;
+        let state = &self.client.0.state;
         match op {
             Op::Message(..) => {}
             Op::Ping => self.client.put(|buffer| buffer.extend_from_slice(b"PONG\r\n")),
             Op::Pong => {
-                let answered = hub.ponged();
+                let answered = state.events().ponged();
                 lock(&self.client.0.out).confirm(answered);
             }
             Op::Error(text) => {
-                let ping = hub.pings.borrow().answered;
+                let ping = state.pings.borrow().answered;
                 let subscribed = lock(&self.client.0.out).subscribed_after(ping);
-                hub.server_error(&text, subscribed.as_deref());
+                state.events().server_error(&text, subscribed.as_deref());
             }
             Op::Info(info) => {
                 self.limit = limit(&info);
                 self.client.learn_limit(&info);
-                hub.informed(&info);
+                state.events().informed(&info);
             }
         }
     }

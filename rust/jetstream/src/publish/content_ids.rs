@@ -1,8 +1,9 @@
-//! Message ids made of a message's content, for rows that bring none: rows that are written again, in whatever order,
-//! get their ids again. Among rows of equal content the n-th has its n in the id, so none is taken for another.
+//! Message IDs from a message's content, for rows without an ID. Rows that are written again, in any order, get the
+//! same IDs. The n-th row of equal content has n in its ID, so none counts as a duplicate.
 //!
-//! The hash is BLAKE3: whoever knows the scope still cannot make a row that has another row's id, and is dropped in its
-//! place or has it dropped. 128 bits of it are kept: to meet a given row's id takes 2^128 tries.
+//! The hash is BLAKE3 with a key from the scope. An attacker with the scope still cannot construct a row with another
+//! row's ID, to have either discarded as a duplicate. The ID has 128 bits of the hash: a collision with a given ID
+//! takes 2^128 attempts.
 
 use rustc_hash::FxBuildHasher;
 use std::collections::{HashMap, HashSet};
@@ -11,8 +12,8 @@ use std::hash::{BuildHasher, RandomState};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// How often each row was seen, in about 16 bytes a row: 64 bits of its hash, and a count only where it came again. Two
-/// rows with the same fingerprint count on together, and still have different ids.
+/// Number of times each row was seen, in about 16 bytes per row: 64 bits of its hash, and a count only for repeated
+/// rows. Two rows with the same fingerprint share a count and still have different IDs.
 #[derive(Default)]
 struct Seen {
     rows: HashSet<u64, FxBuildHasher>,
@@ -35,10 +36,10 @@ impl Seen {
     }
 }
 
-/// Says what the hash is for, so that nothing else has the same key.
+/// Key derivation context of BLAKE3, so that no other use has the same key.
 const CONTEXT: &str = "jetarrow message ids from content, v1";
 
-/// The ids of one task.
+/// Message IDs of one task.
 pub struct ContentIds {
     /// Keyed with the scope.
     hasher: blake3::Hasher,
@@ -48,10 +49,10 @@ pub struct ContentIds {
     head: Vec<u8>,
 }
 
-/// The ids that rows bring themselves: the server would drop all but the first of those that are equal.
+/// IDs that rows bring themselves. The server would discard all but the first of equal ones.
 ///
-/// 8 bytes of each are kept. The key is another one in every process, so that two ids that are taken for each other, one
-/// pair in 2^64, are not so at the next attempt.
+/// 8 bytes of each are kept, hashed with a key per process. Two different IDs collide with a probability of 2^-64, and
+/// not again on the next attempt.
 #[derive(Default)]
 struct OwnIds {
     key: RandomState,
@@ -60,18 +61,20 @@ struct OwnIds {
 }
 
 impl ContentIds {
-    /// `scope` names the rows that may be taken for each other: those of one partition of one write. Rows of another
-    /// scope have other ids.
+    /// Creates the IDs of one scope, for example one partition of one write. Equal rows of different scopes have
+    /// different IDs.
     pub fn new(scope: &[u8]) -> Self {
         let hasher = blake3::Hasher::new_keyed(&blake3::derive_key(CONTEXT, scope));
         ContentIds { hasher, new: Seen::default(), old: Seen::default(), own: OwnIds::default(), head: Vec::new() }
     }
 
-    /// Appends the id of one message to `out`: 22 characters, and `.n` after n rows of equal content. The headers are
-    /// sorted here; their order is not part of what a message says, that of a header's values is.
+    /// Appends the ID of one message to `out`: 22 characters, and `.n` after n rows of equal content.
+    ///
+    /// Sorts the headers, because the order of different headers is not part of the content. The order of one header's
+    /// values is.
     pub fn write(&mut self, subject: &str, headers: &mut [(&str, &str)], payload: &[u8], out: &mut String) {
         headers.sort_by_key(|(name, _)| *name);
-        // What comes before the payload says itself where it ends.
+        // Every part before the payload has a length prefix.
         let head = &mut self.head;
         head.clear();
         push_text(head, subject);
@@ -95,15 +98,15 @@ impl ContentIds {
         }
     }
 
-    /// Notes the id that a row has itself; false where another row had it.
+    /// Records a row's own ID; false if another row has it.
     pub fn own(&mut self, id: &str) -> bool {
         let OwnIds { key, new, old } = &mut self.own;
         let fingerprint = key.hash_one(id);
         !old.contains(&fingerprint) && new.insert(fingerprint)
     }
 
-    /// Forgets the rows that were not seen since the last call of this: the memory of a long task is bounded by what it
-    /// writes between two calls. Only for rows whose ids the server has forgotten as well.
+    /// Discards rows that were not seen since the last call, which bounds the memory of a long task. Call it only once
+    /// the server's duplicate window has passed.
     pub fn forget(&mut self) {
         self.old = std::mem::take(&mut self.new);
         self.own.old = std::mem::take(&mut self.own.new);
@@ -126,15 +129,15 @@ mod tests {
     }
 
     #[test]
-    fn ids_stay_what_they_are() {
-        // Attempts may run on other machines, and under another version of this library.
+    fn ids_are_stable_across_versions() {
+        // Attempts may run on other machines, and with another version of this library.
         let mut ids = ContentIds::new(b"query:7:3");
         assert_eq!(id(&mut ids, "a.b", &[("X", "1")], b"hello"), "EixTU_AB6Y2atd5o2MyweQ");
     }
 
     #[test]
-    fn ids_are_blake3_of_what_a_row_says() {
-        // Written out once more, by hand: the key is the scope's, and every text has its length before it.
+    fn ids_are_the_blake3_hash_of_the_content() {
+        // The hash computed by hand: the key is the scope's, and every text has its length before it.
         let mut hasher = blake3::Hasher::new_keyed(&blake3::derive_key(CONTEXT, b"s"));
         for number in [3u64.to_le_bytes().as_slice(), b"a.b", &1u64.to_le_bytes(), &1u64.to_le_bytes(), b"X"] {
             hasher.update(number);
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_gives_the_same_ids() {
+    fn rows_in_any_order_get_the_same_ids() {
         let rows = [b"a", b"b", b"a", b"c", b"a", b"b"];
         let all = |order: &mut dyn Iterator<Item = usize>| {
             let mut ids = ContentIds::new(b"s");
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn own_ids_are_refused_the_second_time() {
+    fn repeated_own_ids_are_rejected() {
         let mut ids = ContentIds::new(b"s");
         let mut own = |id: &str| ids.own(id);
         assert_eq!(["a", "b", "a", "", ""].map(&mut own), [true, true, false, true, false]);
@@ -167,12 +170,12 @@ mod tests {
         assert!(!ids.own("b"));
         assert!(ids.own("c"));
         ids.forget();
-        // Seen again after the first of two calls or not at all: the id's time is over.
+        // After two calls without being seen, the ID is discarded.
         assert!(ids.own("a") && !ids.own("c"));
     }
 
     #[test]
-    fn every_part_counts() {
+    fn every_part_changes_the_id() {
         let mut found = HashSet::new();
         for scope in ["s", "t"] {
             for subject in ["a", "ab", "b"] {
@@ -195,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_different_headers_does_not_count() {
+    fn order_of_different_headers_keeps_the_id() {
         let id = |headers: &[(&str, &str)]| id(&mut ContentIds::new(b"s"), "a", headers, b"x");
         assert_eq!(id(&[("B", "1"), ("A", "2")]), id(&[("A", "2"), ("B", "1")]));
     }
 
     #[test]
-    fn what_was_seen_between_is_not_forgotten() {
+    fn rows_seen_between_two_calls_are_kept() {
         let mut ids = ContentIds::new(b"s");
         let first = id(&mut ids, "a", &[], b"x");
         ids.forget();

@@ -14,7 +14,7 @@ use client::traffic;
 use wire::nats::Subject;
 use wire::size::message_size;
 
-/// What the server gets to know about a delivered message.
+/// Kind of acknowledgement, with its options.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AckKind {
     Ack,
@@ -23,7 +23,7 @@ pub enum AckKind {
     Term(Option<String>),
 }
 
-/// A kind of ack by its name.
+/// Kind of acknowledgement by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckVerb {
     Ack,
@@ -44,7 +44,7 @@ impl AckVerb {
         }
     }
 
-    /// With the options that it takes; the others are left out.
+    /// Adds the options that the kind supports; others are ignored.
     pub fn with(self, delay: Option<Duration>, reason: Option<String>) -> AckKind {
         match self {
             AckVerb::Ack => AckKind::Ack,
@@ -77,7 +77,7 @@ impl AckKind {
     }
 }
 
-/// Hands one acknowledgement per reply subject to the connection.
+/// Enqueues one acknowledgement per reply subject.
 pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>, kind: &AckKind) -> Result<()> {
     let payload = kind.payload();
     conn.in_order().await;
@@ -99,14 +99,15 @@ pub async fn send(conn: &Connection, replies: impl IntoIterator<Item = Subject>,
     Ok(())
 }
 
-/// Sends the acks, and returns when all are on the wire; while the link is down they wait for it, and the caller does not.
+/// Sends the acks and waits until all are written. While the link is down they stay queued, and the caller does not
+/// wait.
 pub async fn ack(conn: &Connection, replies: Vec<Subject>, kind: &AckKind) -> Result<()> {
     unconstrained(send(conn, replies, kind)).await?;
     conn.while_up(conn.client.flush()).await;
     if conn.link.borrow().closed { Err(conn.closed()) } else { Ok(()) }
 }
 
-/// Acknowledges and waits for the server's word on each, all under one deadline.
+/// Sends the acks and waits for the server's confirmation of each, under one deadline.
 pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &AckKind, timeout: Duration) -> Result<()> {
     let inbox = conn.new_inbox()?;
     let mut answers = conn.subscribe(inbox.clone())?;
@@ -120,7 +121,7 @@ pub async fn ack_sync(conn: &Connection, replies: Vec<Subject>, kind: &AckKind, 
         }
         while confirmed < all {
             let Some(answer) = answers.next().await else { return Err(conn.closed()) };
-            // Without the consumer there is no responder.
+            // 503 No Responders: the consumer no longer exists.
             if answer.says_no_responders() {
                 return Err(JetError::NoResponders { subject: "the consumer's acks".into() });
             }
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_are_the_servers_words() {
+    fn payloads_match_the_protocol() {
         for (kind, text) in [
             (AckKind::Ack, "+ACK"),
             (AckKind::Nak(None), "-NAK"),

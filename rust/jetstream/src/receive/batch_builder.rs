@@ -1,4 +1,4 @@
-//! Delivered messages into Arrow columns.
+//! Builder of Arrow batches from delivered messages.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use wire::ack_subject::AckSubject;
 use wire::message::Message;
 use wire::nats::Subject;
 
-/// Where a batch is cut, whatever was asked for. Arrow counts the bytes of a column in 31 bits; the last message may be
-/// as large as a server allows (64 MiB), and base64 of malformed rows takes a third more.
+/// Maximum bytes of a batch. Arrow counts the bytes of a column in 31 bits. The last message may be as large as a
+/// server allows (64 MiB), and base64 of malformed rows takes a third more.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
-/// Of so many rows it is known that they are many: from then on there is room for all, `MAX_BATCH_ROWS` at most.
+/// Number of rows from which on room for all wanted rows is reserved, and the maximum of that reservation.
 const MANY_ROWS: usize = 4096;
 const MAX_BATCH_ROWS: usize = 1 << 20;
 
-/// How much there was in a batch, and the memory of those that were dropped.
+/// Sizes of a batch, and recycled memory of dropped ones.
 #[derive(Clone, Default)]
 pub struct RowSizes {
-    /// How many rows the next one may have.
+    /// Maximum number of rows of the next batch.
     wanted: usize,
     rows: usize,
     data: usize,
@@ -39,7 +39,7 @@ pub struct RowSizes {
 }
 
 impl RowSizes {
-    /// As much of it as so many rows take.
+    /// Scales the sizes to this number of rows.
     pub fn of_rows(&self, wanted: usize) -> RowSizes {
         let rows = wanted.min(self.rows);
         let part = |bytes: usize| (bytes as f64 * rows as f64 / self.rows.max(1) as f64) as usize;
@@ -47,7 +47,7 @@ impl RowSizes {
     }
 }
 
-/// Collects messages; only the wanted columns are built.
+/// Builder of batches; it builds only the selected columns.
 pub struct BatchBuilder {
     layout: Layout,
     stream: String,
@@ -63,14 +63,14 @@ pub struct BatchBuilder {
     reply: Option<BytesBuilder>,
     bytes: usize,
     limit: usize,
-    /// What the next batch is to have room for from its beginning.
+    /// Sizes to reserve for the next batch.
     expected: Option<RowSizes>,
     wanted: usize,
     spare: Arc<SparePages>,
 }
 
 impl BatchBuilder {
-    /// `replies`: keep the ack subjects even where no column asks for them.
+    /// Creates a builder. `replies` keeps the ack subjects even if no column has them.
     pub fn new(layout: Layout, replies: bool) -> Self {
         Self::with_limit(layout, replies, MAX_BATCH_BYTES)
     }
@@ -110,19 +110,19 @@ impl BatchBuilder {
         self.bytes
     }
 
-    /// How many bytes of messages it still takes; with 0 left it has to be finished.
+    /// Returns the bytes of messages that still fit. At 0 the batch must be finished.
     pub fn room(&self) -> usize {
-        // The stream's name is no part of the messages, and is in each row.
+        // The stream's name is not part of the messages, and is in each row.
         self.limit.saturating_sub(self.bytes.max(self.len().saturating_mul(self.stream.len())))
     }
 
-    /// Of the last row: the stream's sequence, and how many more the consumer had then.
+    /// Returns the last row's stream sequence, and the consumer's number of pending messages at that row.
     pub fn last(&self) -> Option<(u64, u64)> {
         let pending = u64::try_from(self.last_pending).unwrap_or_default();
         Some((u64::try_from(*self.seq.last()?).ok()?, pending))
     }
 
-    /// Ack subjects of the rows so far.
+    /// Returns the ack subjects of the rows so far.
     pub fn replies(&self) -> Vec<Subject> {
         let Some(replies) = &self.reply else { return Vec::new() };
         let all = replies.iter();
@@ -132,7 +132,7 @@ impl BatchBuilder {
             .collect()
     }
 
-    /// Takes a message. Where there is room, one of any size that a server stores fits.
+    /// Appends a message. If `room` is not 0, a message of any size that a server stores fits.
     pub fn push(&mut self, message: &Message, meta: &AckSubject<'_>) -> Result<()> {
         if self.room() == 0 {
             return Err(JetError::Internal(format!("more than {} bytes of messages in one batch", self.limit)));
@@ -172,7 +172,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Makes room for as much as there was in a batch before, once there is something: growing costs as much as filling.
+    /// Sets the sizes of an earlier batch, to be reserved on the first message: growing costs as much as filling.
     pub fn expect(&mut self, sizes: RowSizes) {
         self.expected = Some(sizes);
     }
@@ -186,7 +186,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Makes room for so many more, which is not there before it is used.
+    /// Reserves room for more rows. The system commits the memory on use only.
     fn reserve_rows(&mut self, rows: usize) {
         self.seq.reserve(rows);
         self.nanos.reserve(rows);
@@ -198,14 +198,14 @@ impl BatchBuilder {
         }
     }
 
-    /// How much there is.
+    /// Returns the sizes of the batch.
     pub fn sizes(&self) -> RowSizes {
         let bytes = |column: &Option<BytesBuilder>| column.as_ref().map_or(0, BytesBuilder::bytes);
         let (data, reply) = (bytes(&self.data), bytes(&self.reply));
         RowSizes { wanted: self.len(), rows: self.len(), data, reply, spare: self.spare.clone() }
     }
 
-    /// Hands out the rows so far and starts anew.
+    /// Returns the rows so far and starts a new batch.
     pub fn finish(&mut self) -> Result<Batch> {
         let rows = self.len();
         let broken = |e: arrow_schema::ArrowError| JetError::Internal(e.to_string());
@@ -246,7 +246,7 @@ fn numbers(values: &mut Option<Vec<i64>>) -> ArrayRef {
     Arc::new(Int64Array::from(fit(values.get_or_insert_default())))
 }
 
-/// Takes the values, in hardly more memory than they need.
+/// Takes the values and frees most of the spare capacity.
 fn fit(values: &mut Vec<i64>) -> Vec<i64> {
     let mut values = std::mem::take(values);
     if values.capacity() > 2 * values.len() {
@@ -255,7 +255,7 @@ fn fit(values: &mut Vec<i64>) -> Vec<i64> {
     values
 }
 
-/// A column of one string.
+/// Builds a column that repeats one string.
 fn repeat(text: &str, rows: usize) -> ArrayRef {
     let offsets = OffsetBuffer::<i32>::from_repeated_length(text.len(), rows);
     Arc::new(StringArray::new(offsets, text.repeat(rows).into_bytes().into(), None))
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_builder_says_so_and_breaks_nothing() -> Result<()> {
+    fn full_builder_rejects_messages_and_stays_usable() -> Result<()> {
         let message = message(b"");
         let (meta, size) = (meta(&message)?, message.size());
         let limit = 2 * size + 2;
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(builder.replies(), vec![Subject::from(message.reply().unwrap_or_default()); 3]);
         assert_eq!(builder.finish()?.record.num_rows(), 3);
         assert_eq!(builder.room(), limit);
-        // The column of the stream's name grows with the rows, however small the messages are.
+        // The column of the stream's name grows with the rows, even if the messages are small.
         let meta = AckSubject { stream: "a long name", ..meta };
         let mut builder = BatchBuilder::with_limit(Layout::new(vec![Column::Stream], true), false, 10);
         builder.push(&Message::new("a", "", b"", b""), &meta)?;
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn room_for_what_may_come_is_given_back() -> Result<()> {
+    fn unused_room_is_freed() -> Result<()> {
         let message = message(b"");
         let meta = meta(&message)?;
         let mut builder = BatchBuilder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
@@ -314,9 +314,9 @@ mod tests {
         Ok(())
     }
 
-    /// Of a first batch nothing is known but how many rows it may have.
+    /// Before the first batch only the maximum number of rows is known.
     #[test]
-    fn once_there_are_many_there_is_room_for_all() -> Result<()> {
+    fn room_for_all_rows_is_reserved_after_many() -> Result<()> {
         let message = message(b"");
         let meta = meta(&message)?;
         for (wanted, room) in [(100_000, 100_000), (usize::MAX, MAX_BATCH_ROWS)] {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_become_columns_and_the_builder_starts_anew() -> Result<()> {
+    fn finish_returns_columns_and_restarts_the_builder() -> Result<()> {
         let mut builder = BatchBuilder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
         for message in [message(b""), message(b"NATS/1.0\r\nB: 1\r\nA: 2\r\nB: 3\r\n\r\n")] {
             builder.push(&message, &meta(&message)?)?;

@@ -1,4 +1,4 @@
-//! Which columns there are, and which of them a batch has.
+//! Columns of a batch, and their selection.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -84,13 +84,13 @@ impl FromStr for Column {
     }
 }
 
-/// The columns of a batch: which, in which order, with which unit of time (microseconds for Spark).
+/// Layout of a batch: its columns in order, and the unit of time (microseconds for Spark).
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub columns: Vec<Column>,
     pub schema: SchemaRef,
     pub unit: TimeUnit,
-    /// Bytes at the beginning of every subject that are not shown.
+    /// Length of the subject's prefix that is not shown, in bytes.
     hidden: usize,
 }
 
@@ -101,7 +101,7 @@ impl Layout {
         Layout { columns, schema, unit, hidden: 0 }
     }
 
-    /// The entries of a key-value bucket, whose subjects begin with `prefix`.
+    /// Layout of the entries of a key-value bucket, whose subjects begin with `prefix`.
     pub fn entries(prefix: &str, microseconds: bool) -> Self {
         let names = [
             (Column::Subject, "key"),
@@ -114,12 +114,12 @@ impl Layout {
         Layout { columns, schema: Arc::new(Schema::new(fields)), unit, hidden: prefix.len() }
     }
 
-    /// Whether a column is made of payloads or headers.
+    /// True if a column is built from payloads or headers.
     pub fn has_contents(&self) -> bool {
         self.columns.iter().any(|column| matches!(column, Column::Data | Column::Headers))
     }
 
-    /// What is shown of a subject.
+    /// Returns the shown part of a subject.
     pub fn shown<'a>(&self, subject: &'a str) -> &'a str {
         subject.get(self.hidden..).unwrap_or(subject)
     }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_and_double_columns_are_refused() {
+    fn unknown_and_duplicate_columns_are_rejected() {
         assert!(Column::parse(&["seq".into(), "data".into()]).is_ok_and(|c| c == [Column::Seq, Column::Data]));
         assert!(Column::parse(&["sequence".into()]).is_err_and(|e| e.to_string().contains("consumer_seq")));
         assert!(Column::parse(&["seq".into(), "seq".into()]).is_err());

@@ -149,7 +149,7 @@ impl PullSubscription {
 
     /// An empty answer is the server's: where it said nothing, or is away, that is an error.
     fn check_heard(&self, heard: bool, fetch: &Fetch) -> Result<()> {
-        let outage = self.conn.hub.outage();
+        let outage = self.conn.state.outage();
         if heard && outage.is_none() {
             return Ok(());
         }

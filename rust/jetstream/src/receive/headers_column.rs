@@ -1,4 +1,4 @@
-//! The column of headers: by name, the values of each in the order in which they came.
+//! Column of headers: by name, with the values of each in order of arrival.
 
 use arrow_array::builder::{ListBuilder, MapBuilder, MapFieldNames, StringBuilder};
 use arrow_schema::ArrowError;
@@ -13,7 +13,7 @@ pub fn builder() -> HeadersBuilder {
     MapBuilder::new(Some(names), StringBuilder::new(), ListBuilder::new(StringBuilder::new()))
 }
 
-/// Sorted by name: the same message gives the same row each time it is read. Null without headers.
+/// Appends a message's headers, sorted by name, so that repeated reads return equal rows. Null without headers.
 pub fn push(builder: &mut HeadersBuilder, raw: &[u8]) -> Result<()> {
     let broken = |e: ArrowError| JetError::Internal(e.to_string());
     if raw.is_empty() {

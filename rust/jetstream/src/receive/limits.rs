@@ -1,13 +1,13 @@
-//! What a consumer allows to be asked for, as its server says when it was too much.
+//! Limits of a consumer for pull requests, learned from the server's error texts.
 
 use std::time::Duration;
 
 use crate::receive::pull::PullOptions;
 
-/// What was too much.
+/// Limit that a request exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Requests at the same time: there is room once another is over.
+    /// Number of concurrent requests: another fits once one is over.
     Waiting,
     Batch(usize),
     Expires(Duration),
@@ -15,7 +15,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Out of the server's words, in lower case.
+    /// Parses the server's error text in lower case.
     pub fn read(text: &str) -> Option<Limit> {
         let (what, most) = text.strip_prefix("exceeded ")?.split_once(" of ").unwrap_or((text, ""));
         match what {
@@ -28,7 +28,7 @@ impl Limit {
     }
 }
 
-/// As Go prints it: `1m0.5s`, `500ms`.
+/// Parses a duration of Go: `1m0.5s`, `500ms`.
 fn duration(text: &str) -> Option<Duration> {
     let (mut total, mut rest) = (Duration::ZERO, text);
     while !rest.is_empty() {
@@ -50,7 +50,7 @@ fn duration(text: &str) -> Option<Duration> {
     (!total.is_zero()).then_some(total)
 }
 
-/// What is known of a consumer's limits.
+/// Known limits of a consumer.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     batch: usize,
@@ -74,15 +74,15 @@ impl Limits {
         }
     }
 
-    /// Most bytes of a request.
+    /// Maximum bytes of a request.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The request, as far as the consumer allows it.
+    /// Returns the request, reduced to the consumer's limits.
     pub fn allowed(&self, request: PullOptions) -> PullOptions {
         let max_bytes = match request.max_bytes {
-            // Zero is without a limit.
+            // Zero means no limit.
             0 if self.bytes < usize::MAX => self.bytes,
             most => most.min(self.bytes),
         };
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_of_go() {
+    fn go_durations_are_parsed() {
         for (text, expected) in [("1s", 1.0), ("500ms", 0.5), ("1h0m1.5s", 3601.5), ("2m3s", 123.0), ("10µs", 1e-5)] {
             assert_eq!(duration(text), Some(Duration::from_secs_f64(expected)), "{text}");
         }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn less_is_asked_for() {
+    fn requests_are_reduced_to_the_limits() {
         let asked = PullOptions {
             batch: 100,
             max_bytes: 1 << 20,

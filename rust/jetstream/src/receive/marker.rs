@@ -1,14 +1,14 @@
-//! Markers of key-value buckets (ADR-8, ADR-48): messages that say that a key has no value any more.
+//! Markers of key-value buckets (ADR-8, ADR-48): messages that mark a key as deleted, purged or expired.
 
 use wire::headers::Headers;
 
-/// What a message of a bucket does to its key.
+/// Operation of a bucket's message on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvOperation {
     Put,
     Delete,
     Purge,
-    /// The server put it there, for a reason that this version does not know: no value either.
+    /// Marker of the server with a reason that this version does not support; the key has no value.
     Unknown,
 }
 
@@ -19,7 +19,7 @@ impl KvOperation {
         KvOperation::said(text("KV-KvOperation"), text("Nats-Marker-Reason"))
     }
 
-    /// A client says it in the one header, the server in the other.
+    /// Reads the operation: clients set one header, the server the other.
     fn said(operation: Option<&str>, reason: Option<&str>) -> KvOperation {
         match (operation, reason) {
             (Some("DEL"), _) => KvOperation::Delete,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_or_the_server_says_it() {
+    fn operation_is_read_from_the_header_of_client_or_server() {
         let of = |pairs: &[(&str, &str)]| {
             let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), vec![(*value).to_owned()]);
             let headers = pairs.iter().map(pair).collect();

@@ -1,25 +1,26 @@
-//! One message by itself.
+//! A single received message.
 
 use allocator_api2::{alloc::System, boxed, vec};
 
 use wire::headers::{Headers, block};
 use wire::message::Message;
 
-/// A message copied out of the connection's read buffer, which one small message would otherwise keep alive as a whole.
+/// A message copied out of the connection's read buffer. Otherwise one small message would keep the whole buffer in
+/// memory.
 pub struct Received {
     /// Subject, reply, payload.
     bytes: Memory,
     reply_at: u32,
     data_at: u32,
-    // Boxed: most have none, and there may be many of them.
+    // Boxed: most messages have no headers, and there may be many messages.
     pub headers: Option<Box<Headers>>,
 }
 
-/// Where a message's bytes are.
+/// Memory of a message's bytes.
 enum Memory {
-    /// In a block of the allocator, up to a quarter larger than what is in it.
+    /// Block of the allocator, up to a quarter larger than its contents.
     Quick(Box<[u8]>),
-    /// In one of the system's, which is as large as they are and takes longer: where there are many at a time.
+    /// Block of the system's allocator, of the exact size but slower to allocate; for many messages at a time.
     Exact(boxed::Box<[u8], System>),
 }
 
@@ -32,7 +33,7 @@ impl AsRef<[u8]> for Memory {
     }
 }
 
-/// The parts of a message in memory of their own.
+/// Copies the parts of a message into one block of the allocator.
 fn quick(parts: [&[u8]; 3]) -> Memory {
     Memory::Quick(parts.concat().into_boxed_slice())
 }
@@ -40,7 +41,7 @@ fn quick(parts: [&[u8]; 3]) -> Memory {
 fn exact(parts: [&[u8]; 3]) -> Memory {
     let size = parts.iter().map(|part| part.len()).sum();
     let mut bytes = vec::Vec::with_capacity_in(size, System);
-    // This crate's own way to append a slice goes byte by byte.
+    // `extend_from_slice` of this crate copies byte by byte.
     bytes.resize(size, 0);
     let mut rest = &mut bytes[..];
     for part in parts {
@@ -56,7 +57,7 @@ impl Received {
         Self::in_memory(quick, subject, reply, data, headers)
     }
 
-    /// One of many that are handed out together.
+    /// Copies one of many messages that are delivered together.
     pub fn one_of_many(message: &Message) -> Self {
         Self::from_message(message, exact)
     }
@@ -69,7 +70,7 @@ impl Received {
         headers: Option<Headers>,
     ) -> Self {
         let bytes = memory([subject.as_bytes(), reply.as_bytes(), data]);
-        // No server takes texts that long.
+        // No server accepts texts this long.
         let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let (reply_at, data_at) = (place(subject.len()), place(subject.len() + reply.len()));
         Received { bytes, reply_at, data_at, headers: headers.map(Box::new) }
@@ -94,7 +95,7 @@ impl Received {
 
     fn from_message(message: &Message, memory: impl FnOnce([&[u8]; 3]) -> Memory) -> Self {
         let mut headers = message.headers();
-        // nats-py shows what stands on the header's first line as two headers.
+        // nats-py shows the status line as two headers.
         if let Some((code, description)) = message.status() {
             let headers = headers.get_or_insert_default();
             headers.insert("Status".to_owned(), [code.to_string()].into());
@@ -106,7 +107,7 @@ impl Received {
         Self::in_memory(memory, &message.subject(), reply, message.payload(), headers)
     }
 
-    /// As it would have come.
+    /// Rebuilds the message as it was received.
     pub fn message(&self) -> Message {
         let headers = self.headers.as_deref().map(block).unwrap_or_default();
         Message::new(self.subject(), self.reply(), &headers, self.data())

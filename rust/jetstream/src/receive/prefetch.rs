@@ -1,9 +1,11 @@
-//! How much a read asks for ahead: as `connection::congestion`, of the messages on their way to us.
+//! Prefetch size of `js.read`: the congestion control of `client::congestion`, applied to messages on their way to the
+//! client.
 //!
-//! A server sends what it was asked for at once. Over a slow link more than it carries in two round trips stands in a
-//! queue, and whatever else is answered over the connection waits behind it: seconds, with the 16 MiB that keep a fast
-//! one busy. So the first requests are for little, and how long that takes beyond a round trip says at once how much the
-//! next ones may be for: a fast link is not to wait for many round trips.
+//! A server sends all requested messages at once. On a slow link, more than two bandwidth-delay products queue, and
+//! other replies of the connection wait behind them. With the 16 MiB that keep a fast link busy that takes seconds.
+//!
+//! The first requests are therefore small. Their duration beyond one RTT yields the first rate, so that a fast link
+//! needs few round trips until its window is open.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,30 +15,31 @@ use tokio::time::Instant;
 use client::Connection;
 use client::congestion::{BURST, Congestion, SHORTEST};
 
-/// Requests under way: while one is served the next ones are there, though they take half a round trip.
+/// Concurrent requests: while one is served the next ones have arrived, although each takes half an RTT.
 pub const REQUESTS: usize = 4;
-/// Bytes asked for before anything is known.
+/// Initial window in bytes.
 const FIRST_PREFETCH_BYTES: usize = 64 << 10;
-/// And for how many times as much after these have come, at most.
+/// Maximum growth factor after the first window.
 const SECOND_PREFETCH_BYTES: usize = 16;
-/// What is under way at least, in time: a message costs less to send than to store, so more of them come in a burst.
+/// Minimum time worth of data in flight. It exceeds that of publishes: a message costs less to send than to store, so
+/// the bursts are longer.
 const MIN_PREFETCH_TIME: Duration = Duration::from_millis(25);
 
 pub struct Prefetch {
     congestion: Congestion,
-    /// Bytes of a message, on average.
+    /// Average size of a message in bytes.
     mean: usize,
-    /// Most requests under way.
+    /// Maximum number of concurrent requests.
     requests: usize,
-    /// Messages that came.
+    /// Number of received messages.
     came: u64,
-    /// Nothing is known of the link, but how long something small takes on it.
+    /// First sample: no rate is known yet, only the duration of a small request.
     new: bool,
     trip: Duration,
     first: Option<Train>,
 }
 
-/// Messages that were asked for together; when, and when the first of them came.
+/// Messages requested together, with the time of the request and of the first message.
 struct Train {
     places: RangeInclusive<u64>,
     asked: Instant,
@@ -44,7 +47,8 @@ struct Train {
 }
 
 impl Train {
-    /// Bytes a second, now that all of it has come. What was late together, as the client was busy, did not come fast.
+    /// Returns the rate in bytes per second after the last message. A busy client may read all messages at once, so the
+    /// time since the request counts too.
     fn rate(&self, mean: usize, trip: Duration) -> f64 {
         let came = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         let took = came.max(self.asked.elapsed().saturating_sub(trip + BURST)).max(SHORTEST);
@@ -57,7 +61,7 @@ impl Train {
 }
 
 impl Prefetch {
-    /// At most `most` bytes, in at most `requests`.
+    /// Creates a prefetch of at most `most` bytes in at most `requests` requests.
     pub fn new(conn: &Connection, most: usize, mean: usize, requests: usize) -> Self {
         let breaks = conn.breaks();
         let congestion = Congestion::beginning(
@@ -73,19 +77,19 @@ impl Prefetch {
         Prefetch { congestion, mean, requests, came: 0, new, trip: Duration::ZERO, first: None }
     }
 
-    /// How long a request with a small answer has taken, just now.
+    /// Records the duration of a request with a small response.
     pub fn small(&mut self, took: Duration) {
         self.trip = took;
     }
 
-    /// Messages of one request, at most so many; and with how many under way there may be another one: none where it is
-    /// to be measured how long one takes that waits for no other.
+    /// Returns the number of messages per request, at most `most`, and the outstanding number below which the next
+    /// request is sent. The latter is 0 in a drain.
     pub fn rows(&self, most: usize) -> (usize, usize) {
         let rows = (self.congestion.window() / self.requests / self.mean).clamp(1, most.max(1));
         (rows, if self.congestion.is_draining() { 0 } else { rows * (self.requests - 1) })
     }
 
-    /// So many are asked for, with others still to come.
+    /// Records a request for `rows` messages, with `owed` outstanding before it.
     pub fn asked(&mut self, rows: usize, owed: usize) {
         let begin = self.came + owed as u64;
         let places = begin + 1..=begin + rows as u64;
@@ -98,12 +102,12 @@ impl Prefetch {
         }
     }
 
-    /// No more are asked for before some of them, so many, have come.
+    /// Records that the window is full with `owed` messages.
     pub fn is_full(&mut self, owed: usize) {
         self.congestion.is_full(owed * self.mean, self.mean);
     }
 
-    /// One of them came.
+    /// Records a received message.
     pub fn came(&mut self, conn: &Connection, breaks: u64) {
         self.came += 1;
         if self.congestion.is_timed(self.came) {
@@ -122,7 +126,7 @@ impl Prefetch {
         }
     }
 
-    /// What is under way comes later than it could, or never.
+    /// Discards the samples under way, because something other than the link delays the messages.
     pub fn forget(&mut self) {
         self.congestion.forget();
         (self.first, self.new) = (None, false);
@@ -135,20 +139,22 @@ mod tests {
 
     fn train(came: u64, after: u64) -> Train {
         let ago = |millis| Instant::now().checked_sub(Duration::from_millis(millis));
-        let (Some(asked), begun) = (ago(after), ago(came)) else { panic!("this clock has just begun") };
+        let (Some(asked), begun) = (ago(after), ago(came)) else {
+            panic!("the clock is younger than the test's times")
+        };
         Train { places: 1..=400, asked, begun }
     }
 
     #[test]
-    fn what_took_longer_than_a_round_trip_came_slowly() {
+    fn duration_beyond_a_round_trip_lowers_the_rate() {
         let trip = Duration::from_millis(20);
         // 64,000 bytes: from the first to the last in 40 ms.
         let rate = train(40, 65).rate(160, trip);
         assert!((1.2e6..1.7e6).contains(&rate), "{rate}");
-        // All of them lay in a buffer when the first was looked at.
+        // All messages were in a buffer when the first was read.
         let rate = train(0, 65).rate(160, trip);
         assert!((1.2e6..1.7e6).contains(&rate), "{rate}");
-        // The server and the machine may be a little late.
+        // Server and machine may be a little late.
         let rate = train(0, 22).rate(160, trip);
         assert!(rate > 20e6, "{rate}");
     }

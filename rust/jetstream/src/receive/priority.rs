@@ -1,4 +1,4 @@
-//! Priority groups (ADR-42): which of a pull consumer's clients gets messages.
+//! Priority groups (ADR-42): distribution of messages among a pull consumer's clients.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -6,22 +6,22 @@ use std::sync::{Arc, Mutex};
 use base::lock::lock;
 use wire::message::Message;
 
-/// Who asks, and when it wants to be served.
+/// Group of a request, and the conditions under which the server answers it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PriorityGroup {
     pub name: String,
-    /// Only while at least so many messages are to come; 0 is always.
+    /// Served only if at least this many messages are pending; 0: always.
     pub min_pending: u64,
-    /// Only while at least so many wait for their acks; 0 is always.
+    /// Served only if at least this many messages wait for acks; 0: always.
     pub min_ack_pending: u64,
-    /// Those with lower numbers first.
+    /// Lower numbers are served first.
     pub priority: u8,
 }
 
-/// The ids by which the server knows the client that a group is pinned to, by group.
+/// IDs of the server for the client that a group is pinned to, by group.
 pub type Pins = Arc<Mutex<HashMap<String, String>>>;
 
-/// A client's place in a group.
+/// A client's membership in a group.
 #[derive(Clone, Debug)]
 pub struct Member {
     group: PriorityGroup,
@@ -33,7 +33,7 @@ impl Member {
         Member { group, pins }
     }
 
-    /// What a request says of it, to be put behind other fields.
+    /// Returns the request's fields, to be appended to others.
     pub fn json(&self) -> String {
         let PriorityGroup { name, min_pending, min_ack_pending, priority } = &self.group;
         let mut text = format!(",\"group\":{}", serde_json::Value::from(name.as_str()));
@@ -50,7 +50,7 @@ impl Member {
         text
     }
 
-    /// Takes the pin's id out of a message of the stream.
+    /// Stores the pin ID of a received message.
     pub fn hear(&self, message: &Message) {
         let Some(pin) = message.header("Nats-Pin-Id") else { return };
         let mut pins = lock(&self.pins);
@@ -59,7 +59,7 @@ impl Member {
         }
     }
 
-    /// The server has pinned another client, or none.
+    /// Removes the pin ID: the server has pinned another client, or none.
     pub fn unpinned(&self) {
         lock(&self.pins).remove(&self.group.name);
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pin_is_told_until_it_is_lost() {
+    fn request_has_the_pin_id_until_the_pin_is_lost() {
         let group = PriorityGroup { name: "a\"b".into(), min_pending: 5, priority: 3, ..PriorityGroup::default() };
         let member = Member::new(group, Pins::default());
         let plain = r#","group":"a\"b","min_pending":5,"priority":3"#;

@@ -1,4 +1,4 @@
-//! Pull requests over a plain subscription of our own: what they say, and what an answer means (ADR-13, ADR-37).
+//! Pull requests over a plain subscription: their JSON, and the meaning of status messages (ADR-13, ADR-37).
 
 use std::time::Duration;
 
@@ -16,26 +16,27 @@ use client::traffic::Verb;
 use client::transport::Subscriber;
 use wire::message::Message;
 
-/// Most messages of one request.
+/// Maximum number of messages of one request.
 pub const PULL_ROWS: usize = 10_000;
-/// Most bytes outstanding: the server cuts a client that it cannot write 64 MiB to, and 16 MiB keep it busy.
+/// Maximum outstanding bytes. The server disconnects a client that it cannot write 64 MiB to, and 16 MiB keep it busy.
 pub const PULL_BYTES: usize = 16 << 20;
 
-/// What the server counts beside payload and headers: subject and reply, and they share a line of 4,096 bytes.
+/// Maximum length of subject and reply, which the server counts in addition to payload and headers. They share a line
+/// of 4,096 bytes.
 pub const PROTOCOL_LINE: usize = 4096;
 
-/// How long a request may wait until it can be sent, where its caller has no deadline of its own.
+/// Maximum wait until a request can be sent, for callers without a deadline.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Status of a request with the id of a pin that another client has, or none.
+/// Status of a request whose pin ID belongs to another client or to none.
 const WRONG_PIN: u16 = 423;
 
-/// One request as the server reads it.
+/// One pull request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PullOptions {
     pub batch: usize,
     pub max_bytes: usize,
-    /// Zero: none, then `no_wait` must be set.
+    /// Zero: none; then `no_wait` must be set.
     pub expires: Duration,
     pub no_wait: bool,
     pub heartbeat: Duration,
@@ -61,37 +62,37 @@ impl PullOptions {
     }
 }
 
-/// What a message without a payload says about a pull.
+/// Meaning of a status message.
 #[derive(Debug, PartialEq)]
 pub enum Status {
     Heartbeat,
-    /// The request is over, nothing is wrong: no messages, timeout, batch completed, bytes reached.
+    /// The request ended regularly: no messages, timeout, batch completed, or bytes reached.
     Over {
-        /// How many messages of the request will not come, where the server says so.
+        /// Number of requested messages that do not follow, if the server reports it.
         unserved: Option<usize>,
-        /// A message is larger than what the request allowed.
+        /// A message is larger than the request allows.
         too_large: bool,
     },
-    /// The server forgot the consumer's leader for now, or the consumer is gone: look, then ask again.
+    /// The consumer has no leader at present, or was deleted: look it up, then repeat the request.
     Gone(String),
-    /// More than the consumer allows; the server's words are for those who cannot ask for less.
+    /// The request exceeded a limit of the consumer. The error is for callers that cannot reduce the request.
     Limited(Limit, JetError),
-    /// Asking again would get the same answer.
+    /// A repeated request would get the same answer.
     Refused(JetError),
 }
 
-/// One consumer's request subject and the inbox that its answers come to.
+/// A consumer's request subject, and the inbox of its messages.
 pub struct PullInbox {
-    /// Where requests go.
+    /// Subject of requests.
     subject: String,
     inbox: String,
     pub messages: Subscriber,
     refusals: Refusals,
     requests: u64,
-    /// Whose requests these are, where the consumer has priority groups.
+    /// Group of the requests, if the consumer has priority groups.
     pub member: Option<Member>,
     verb: Verb,
-    /// Of what all requests may bring, while one is under way.
+    /// Reservation in the connection's pull budget while a request is outstanding.
     pub share: Option<Reservation>,
 }
 
@@ -100,7 +101,7 @@ impl PullInbox {
         Self::for_subject(conn, next_message(prefix, stream, consumer), verb)
     }
 
-    /// For requests to this subject.
+    /// Creates an inbox for requests to this subject.
     pub fn for_subject(conn: &Connection, subject: String, verb: Verb) -> Result<Self> {
         let inbox = conn.new_inbox()?;
         let refusals = conn.refusals();
@@ -119,9 +120,9 @@ impl PullInbox {
         self.send(conn, text).await
     }
 
-    /// Sends a request that is already text.
+    /// Sends a request in JSON.
     pub async fn send(&mut self, conn: &Connection, request: String) -> Result<u64> {
-        // An ack that makes room for more must be there first.
+        // Acks that make room for the request must be sent first.
         let _stuck = tokio::time::timeout(SEND_TIMEOUT, conn.in_order()).await;
         self.requests += 1;
         let reply = format!("{}.{}", self.inbox, self.requests);
@@ -132,13 +133,13 @@ impl PullInbox {
         Ok(self.requests)
     }
 
-    /// Why no answer will come, where the server has refused the request or the inbox.
+    /// Returns the permission error of the request or the inbox, after which no answer follows.
     pub fn refused(&mut self) -> Option<JetError> {
         let refused = self.refusals.take_all();
         refused.publish(&self.subject).or_else(|| refused.subscription(&format!("{}.*", self.inbox))).cloned()
     }
 
-    /// Number and meaning of a status; `None` for a message of the stream.
+    /// Returns number and meaning of a status; `None` for a message of the stream.
     pub fn status(&self, message: &Message) -> Option<(u64, Status)> {
         let rest = message.subject_bytes().strip_prefix(self.inbox.as_bytes());
         let number = rest.and_then(|rest| str::from_utf8(rest).ok()?.strip_prefix('.')?.parse().ok());
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_by_meaning() {
+    fn statuses_are_classified() {
         assert_eq!(answer(100, "Idle Heartbeat", None), Status::Heartbeat);
         assert_eq!(answer(404, "No Messages", None), Status::Over { unserved: None, too_large: false });
         assert_eq!(answer(408, "Request Timeout", Some("9")), Status::Over { unserved: Some(9), too_large: false });
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_the_servers_json() {
+    fn requests_match_the_servers_json() {
         let request = PullOptions { batch: 5, no_wait: true, ..PullOptions::default() };
         assert_eq!(request.json(), r#"{"batch":5,"no_wait":true}"#);
         let request = PullOptions {

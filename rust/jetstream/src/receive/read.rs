@@ -1,9 +1,10 @@
-//! Reading an exact range [start, end) of a stream in order, without a durable consumer.
+//! Reads an exact range [start, end) of a stream in order, without a durable consumer.
 //!
-//! An ephemeral consumer that needs no acks is pulled with some requests outstanding. It is thrown away and made anew at
-//! the next sequence whenever anything is in doubt: a broken link, a missed heartbeat, a gap in its own count. The end
-//! is believed when the last sequence was seen, or when the stream itself says that nothing lies between: a consumer's
-//! `pending == 0` is no proof, it may sit on a replica that lags behind.
+//! It pulls from an ephemeral consumer without acks, with several requests outstanding. On a disconnect, a missed
+//! heartbeat or a gap in the consumer's sequence the consumer is replaced by one at the next sequence.
+//!
+//! The end counts as reached at the last sequence, or if the stream's leader confirms that no message is left. A
+//! consumer's `pending == 0` is no proof, because the consumer's replica may lag behind.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -42,25 +43,25 @@ pub use range::{Bound, Each, OnRollback, Range};
 pub use reader::Reader;
 use request_sizes::{Place, RequestSizes};
 
-/// The consumer removes itself when we vanish.
+/// Inactivity after which the server deletes the consumer, and the expiry of requests.
 const INACTIVE: Duration = Duration::from_secs(30);
 const EXPIRES: Duration = Duration::from_secs(20);
-/// After so long without a sign of the server it is taken for away. It gives one three times as often.
+/// Silence after which the server counts as unavailable. Heartbeats arrive three times as often.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(6);
-/// For how long a read goes on trying while no server answers, where nobody says otherwise.
+/// Default time for which a read retries while no server answers.
 pub const OUTAGE: Duration = Duration::from_secs(60);
-/// How long the answer to the consumer's deletion is waited for.
+/// Maximum wait for the response to the consumer's deletion.
 const DELETE_WAIT: Duration = Duration::from_millis(250);
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// From so many bytes a message on, on average, a payload that nobody reads is not asked for. Without it the server sends
-/// a header that says its size, and that costs more than a small payload.
+/// Average message size in bytes from which on unneeded payloads are not requested. Without the payload the server adds
+/// a header with its size, which costs more than a small payload.
 const LARGE_MESSAGE: usize = 1024;
-/// About what one has without its payload.
+/// Approximate size of a message without its payload.
 const BARE: usize = 256;
-/// About what the server counts beside what is stored.
+/// Approximate overhead that the server counts in addition to the stored size.
 const REPLY: usize = 128;
 
-/// What comes out of a reader: finished batches; and losses, and a stream that went back, which are only to be reported.
+/// Item of a reader: a batch, or a report of lost messages or a rolled back stream.
 #[allow(clippy::large_enum_variant)] // almost every item is a batch
 pub enum Item {
     Batch(Batch),
@@ -68,13 +69,13 @@ pub enum Item {
     RolledBack(Box<Rollback>),
 }
 
-/// What becomes of messages.
+/// Conversion of messages to batches.
 #[allow(clippy::large_enum_variant)] // there is one of them
 pub enum ReadFormat {
     Messages,
-    /// Their payloads are typed columns.
+    /// Payloads become typed columns.
     Typed(Typed),
-    /// Each holds rows.
+    /// Each payload holds rows.
     Tables(Unpack),
 }
 
@@ -85,13 +86,13 @@ struct ReadLoop {
     range: Range,
     created: String,
     end: u64,
-    /// The first sequence that has not been seen.
+    /// First sequence that was not received yet.
     next: u64,
-    /// Reads from whatever is first: a head that moves before the first message is no loss.
+    /// The range starts at the first stored message. A head that moves before the first message is no loss.
     earliest: bool,
-    /// The server leaves payloads out.
+    /// The server omits payloads.
     bare: bool,
-    /// Bytes of a message, on average; most messages in one request, and bytes.
+    /// Average size of a message; maximum messages and bytes of one request.
     mean: usize,
     rows: usize,
     ask_bytes: usize,
@@ -101,25 +102,25 @@ struct ReadLoop {
     form: ReadFormat,
     sizes: RequestSizes,
     out: ReadOutput,
-    /// Whoever deletes a consumer has one.
+    /// Held by each task that deletes a consumer.
     leaving: mpsc::Sender<Infallible>,
     consumer: Option<Consumer>,
-    /// The lowest sequence missing in the rows of the builder: deleted, or lost to retention?
+    /// Lowest sequence missing in the builder's rows: deleted, or lost to retention.
     gap: Option<u64>,
-    /// Since when no server has answered.
+    /// Time since which no server has answered.
     away: Option<Instant>,
-    /// How often the link had broken when it was last looked at.
+    /// Number of disconnects at the last check.
     breaks: u64,
-    /// The last message that was accepted, and older ones.
+    /// Last accepted message, and older ones.
     last: Option<Mark>,
     marks: Marks,
     /// The stream's last message when the read was opened.
     opened: Option<Mark>,
-    /// The stream is to be compared with the marks before anything is read.
+    /// The stream must be compared with the marks before the next message is read.
     doubtful: bool,
-    /// The first sequence of the range.
+    /// First sequence of the range.
     start: u64,
-    /// How many messages a mirror has left out.
+    /// Number of messages that a mirror has omitted.
     left_out: u32,
 }
 
@@ -131,11 +132,11 @@ impl ReadLoop {
             done = self.read() => if let Err(err) = done {
                 let _ = out.send(Err(err)).await;
             },
-            // Whatever it waits for: the server may not answer any more.
-            () = conn.hub.ending() => {
+            // Ends any wait: the server may not answer any more.
+            () = conn.state.ending() => {
                 let _ = out.send(Err(conn.closed())).await;
             }
-            // Whatever it waits for.
+            // Ends any wait.
             () = out.closed() => {}
         }
         self.drop_consumer();
@@ -153,7 +154,7 @@ impl ReadLoop {
                     stop
                 }
                 Err(err) if err.is_transient() && !self.outage_left().is_zero() => ReadStop::Renew,
-                // What the server says tells more than that none has answered.
+                // An error of the server is more specific than "no server has answered".
                 Err(JetError::Timeout { .. } | JetError::Unanswered { .. }) => return Err(self.away_too_long()),
                 Err(err) => return Err(err),
             };
@@ -162,14 +163,14 @@ impl ReadLoop {
                 ReadStop::Again => {}
                 ReadStop::Dropped => return Ok(()),
                 ReadStop::Dry | ReadStop::Silent if self.range.follow => {
-                    // What is here goes out before the wait for more.
+                    // The available rows are sent before the wait for more.
                     if !self.flush().await? {
                         return Ok(());
                     }
                 }
                 ReadStop::Dry | ReadStop::Silent => {
                     if self.latest.is_some() {
-                        // What was last may be gone, and what was before it is the last now.
+                        // The last message may have been deleted, so that its predecessor is the last now.
                         self.drop_consumer();
                         self.renew_latest().await?;
                     }
@@ -189,7 +190,7 @@ impl ReadLoop {
                     let breaks = self.conn.breaks();
                     let broken = std::mem::replace(&mut self.breaks, breaks) != breaks;
                     self.renew_latest().await?;
-                    // Who follows gets what is there; nothing may come after it for long.
+                    // With `follow` the available rows are sent at once, because the next message may be far off.
                     if broken && self.range.follow && !self.flush().await? {
                         return Ok(());
                     }
@@ -200,24 +201,24 @@ impl ReadLoop {
         Ok(())
     }
 
-    /// Reads until something ends it. `End` is the end of the read, and `Dry` a doubt about it.
+    /// Reads until an event stops it. `End` is the end of the read, and `Dry` a possible end.
     async fn advance(&mut self) -> Result<ReadStop> {
         let stop = if self.direct { self.get().await? } else { self.pull().await? };
         let dry = matches!(stop, ReadStop::Dry | ReadStop::Silent) && !self.range.follow;
         if dry && self.nothing_left().await? {
             if self.latest.is_none() {
-                // Deleted, or did the head of the stream move past it?
+                // The message was deleted, or the head of the stream moved past it.
                 self.gap.get_or_insert(self.next);
             }
         } else if !matches!(stop, ReadStop::End) {
-            // Where values are overwritten, the consumer counts less than it has.
+            // If values are overwritten, the consumer's count is too low.
             let miscounted = matches!(stop, ReadStop::Dry) && self.latest.is_some();
             return Ok(if miscounted { ReadStop::Again } else { stop });
         }
         Ok(if self.next_stage().await? { ReadStop::Again } else { ReadStop::End })
     }
 
-    /// The next message of the range, or the first beyond it. `flush_if_full` has to follow.
+    /// Accepts the next message of the range, or the first beyond it. The caller then calls `flush_if_full`.
     fn accept(&mut self, message: &Message, meta: &AckSubject<'_>) -> Result<Option<ReadStop>> {
         if self.latest.is_some() {
             return self.accept_latest(message, meta);
@@ -241,7 +242,7 @@ impl ReadLoop {
     }
 
     fn keep(&mut self, message: &Message, meta: &AckSubject<'_>) -> Result<()> {
-        self.conn.hub.look_at_headers(message, Some(meta));
+        self.conn.state.report_malformed(message, Some(meta));
         self.builder.push(message, meta)
     }
 }

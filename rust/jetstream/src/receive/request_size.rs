@@ -1,11 +1,12 @@
-//! How many messages one request of a fetch may ask for.
+//! Number of messages that one request of a fetch may ask for.
 //!
-//! Each request costs a round trip in which nothing arrives. `RequestSize` doubles over links that are fast and long, and
-//! halves over slow ones, where everything else waits behind the messages.
+//! Each request costs a round trip without messages. `RequestSize` doubles on fast links with a long RTT. It halves on
+//! slow links, because other traffic waits behind the messages.
 //!
-//! `AckWindow` follows the consumer's `max_ack_pending`. The server does not answer a request that meets a full window: it
-//! waits for acks, which the caller sends only once it has the messages. So no request asks for more than the window has
-//! room for, as far as it is known. A request that falls silent has the server asked, because others may hold a part of it.
+//! `AckWindow` follows the consumer's `max_ack_pending`. The server does not answer a request that finds the window
+//! full. It waits for acks, which the caller sends only once it has the messages. So no request asks for more than the
+//! known room in the window. If a request gets no answer, the server is asked for the consumer's state, because other
+//! clients may occupy the window.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,9 +16,9 @@ use tokio::time::Instant;
 use crate::api::ConsumerState;
 use crate::receive::pull::{PULL_ROWS, PullOptions};
 
-/// However fast they come.
+/// Maximum number of messages per request, at any rate.
 const MAX_REQUEST_ROWS: usize = 4 * PULL_ROWS;
-/// In less time a full request brings enough for a larger one; in more it was too large.
+/// Durations of a full request below which the size grows, and above which it shrinks.
 const QUICK: Duration = Duration::from_millis(100);
 const SLOW: Duration = Duration::from_millis(400);
 
@@ -34,7 +35,7 @@ impl RequestSize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A request has brought all that it was for, so many messages in so much time.
+    /// Records a completed request: number of messages and duration.
     pub fn learn(&self, rows: usize, took: Duration) {
         let most = self.most();
         if rows >= most && took < QUICK {
@@ -45,17 +46,17 @@ impl RequestSize {
     }
 }
 
-/// How long what the server said of the window counts: `update_consumer` may change it.
+/// Time for which the server's `max_ack_pending` is cached. `update_consumer` may change it.
 const FRESH: Duration = Duration::from_secs(10);
-/// Silence on a request for what is at hand, after which the server is asked at first.
+/// Initial and maximum silence of a `no_wait` request before the server is asked.
 const PATIENCE: Duration = Duration::from_millis(20);
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub struct AckWindow {
-    /// Most unacknowledged messages, None for any number; and when the server said so.
+    /// Maximum number of unacknowledged messages (`None`: unlimited), and the time of the server's response.
     known: Option<(Option<usize>, Instant)>,
-    /// How much longer than at first a request may be silent: on a slow link each one is.
+    /// Exponent of the allowed silence. It grows on slow links, where every request is silent for longer.
     pub slow: u32,
 }
 
@@ -64,19 +65,19 @@ impl AckWindow {
         self.known.filter(|(_, since)| since.elapsed() < FRESH).map(|(most, _)| most)
     }
 
-    /// How many more a call may ask for that holds `rows` already; None when it has all that the consumer gives.
+    /// Returns the number of messages that a call with `rows` of them may still ask for; `None` if the window is full.
     pub fn room(&self, rows: usize) -> Option<usize> {
         let most = self.fresh().flatten().unwrap_or(usize::MAX);
         most.checked_sub(rows).filter(|room| *room > 0)
     }
 
-    /// How long this request may be silent before the server is asked; None: it is not.
+    /// Returns the silence of this request after which the server is asked; `None`: never.
     pub fn patience(&self, request: &PullOptions) -> Option<Duration> {
         let limited = self.fresh() != Some(None);
         (request.no_wait && limited).then(|| PATIENCE.saturating_mul(1 << self.slow.min(16)).min(MOST_PATIENCE))
     }
 
-    /// The size that the server said last.
+    /// Returns the last known window.
     pub fn size(&self) -> Option<usize> {
         self.known.and_then(|(most, _)| most)
     }
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_requests_that_are_quick_grow() {
+    fn fast_full_requests_grow() {
         let rows = RequestSize::default();
         rows.learn(PULL_ROWS - 1, Duration::ZERO);
         rows.learn(PULL_ROWS, QUICK * 2);
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_asked_for_than_the_window_has_room_for() {
+    fn requests_stay_within_the_ack_window() {
         let mut window = AckWindow::default();
         assert_eq!(window.room(5), Some(usize::MAX - 5));
         window.learn(Some(1000));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_request_for_what_is_at_hand_is_asked_about() {
+    fn server_is_asked_only_about_no_wait_requests() {
         let at_hand = PullOptions { batch: 1, no_wait: true, ..PullOptions::default() };
         let waiting = PullOptions { no_wait: false, ..at_hand };
         let mut window = AckWindow::default();

@@ -1,10 +1,11 @@
-//! Whether a stream is still the one that a position was kept of.
+//! Detection of rolled back streams: whether a stream still has the history that a position belongs to.
 //!
-//! A server can come back with less than it had acknowledged: a restored backup, a replica that lost its disk, a power
-//! failure before `sync_interval`. It then stores other messages under the same sequences. So whatever keeps a position
-//! keeps marks with it: sequence and server time of the last message that it saw, and of a few older ones. They are
-//! compared with the stream when the position is used again, and after each break. `decide` is a pure function; it names
-//! the message that has to be looked up next.
+//! A server may return with fewer messages than it had acknowledged: after a restored backup, a replica's lost disk, or
+//! a power failure before `sync_interval`. It then stores other messages under the same sequences.
+//!
+//! Owners of a position therefore keep marks with it: sequence and server time of the last message seen and of a few
+//! older ones. They are compared with the stream before the position is used again, and after each disconnect. `decide`
+//! is a pure function; it returns the next message to look up.
 
 pub use base::error::rollback::{Found, Mark, Rollback};
 
@@ -12,15 +13,15 @@ mod verify;
 
 pub use verify::{look_up, verify};
 
-/// Marks that are kept of a position: distances grow towards the older ones.
+/// Maximum number of marks of a position. Their distances grow with age.
 pub const MAX_MARKS: usize = 8;
 
-/// The marks of one position, the newest first.
+/// Marks of one position, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks(Vec<Mark>);
 
 impl Marks {
-    /// Of kept marks, in any order.
+    /// Creates marks from stored ones in any order.
     pub fn new(marks: impl IntoIterator<Item = Mark>) -> Self {
         let mut all = Marks::default();
         let mut marks: Vec<_> = marks.into_iter().collect();
@@ -37,7 +38,7 @@ impl Marks {
         self.0.first().copied()
     }
 
-    /// Notes a message that was seen; one at or below the newest mark is ignored.
+    /// Adds the mark of a received message. A mark at or below the newest one is ignored.
     pub fn push(&mut self, mark: Mark) {
         if self.0.first().is_some_and(|newest| mark.seq <= newest.seq) {
             return;
@@ -46,7 +47,7 @@ impl Marks {
         if self.0.len() <= MAX_MARKS {
             return;
         }
-        // Out goes the one whose neighbours are nearest for its age.
+        // Removes the mark with the smallest distance between its neighbours in relation to its age.
         let crowded = (1..self.0.len() - 1).min_by(|one, two| {
             let closeness = |at: &usize| {
                 let (newer, older) = (self.0[at - 1].seq, self.0[at + 1].seq);
@@ -59,27 +60,27 @@ impl Marks {
         }
     }
 
-    /// Forgets the marks above a sequence.
+    /// Removes the marks above a sequence.
     pub fn truncate(&mut self, last: u64) {
         self.0.retain(|mark| mark.seq <= last);
     }
 }
 
-/// What a stream says of itself.
+/// First and last sequence of a stream, as its leader reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     pub first_seq: u64,
     pub last_seq: u64,
-    /// The time of the last message, if that is known.
+    /// Time of the last message, if known.
     pub last_nanos: Option<i64>,
 }
 
-/// What is known after some messages were looked up.
+/// Verdict after some lookups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RollbackVerdict {
     /// No mark contradicts the stream.
     Holds,
-    /// The message of this sequence has to be looked up.
+    /// The message of this sequence must be looked up.
     Look(u64),
     RolledBack {
         expected: Mark,
@@ -88,8 +89,10 @@ pub enum RollbackVerdict {
     },
 }
 
-/// Compares marks, the newest first, with a stream. `looked_up` has the time of each message that was looked up, and `None`
-/// for those that are not there: deleted, purged or expired, so that an older mark decides.
+/// Compares marks, newest first, with a stream.
+///
+/// `looked_up` has the time of each message that was looked up. `None` is a deleted, purged or expired message, so that
+/// an older mark decides.
 pub fn decide(marks: &[Mark], extent: &Extent, looked_up: &[(u64, Option<i64>)]) -> RollbackVerdict {
     let mut contradiction: Option<(Mark, Found)> = None;
     let mut last_good = None;
@@ -99,7 +102,7 @@ pub fn decide(marks: &[Mark], extent: &Extent, looked_up: &[(u64, Option<i64>)])
             continue;
         }
         if mark.seq < extent.first_seq {
-            // Nor is anything older.
+            // Older marks are below it too.
             break;
         }
         let is_last = mark.seq == extent.last_seq && extent.last_nanos.is_some_and(|nanos| mark.is_of(nanos));

@@ -1,4 +1,4 @@
-//! A subscription: messages are kept, within limits, until somebody takes them.
+//! Subscription: buffers messages within limits until the caller reads them.
 
 use std::collections::VecDeque;
 use std::str::FromStr;
@@ -28,21 +28,21 @@ use flow::FlowControl;
 use pump::Pump;
 pub use wait::Ready;
 
-/// How much may wait; 0 is no limit. What comes beyond it is dropped and counted.
+/// Limits of buffered messages; 0: no limit. Further messages are discarded and counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubscriptionLimits {
     pub messages: usize,
     pub bytes: usize,
 }
 
-/// What is done with a push consumer's status messages.
+/// Handling of a push consumer's status messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionKind {
-    /// Nothing: they are messages like others.
+    /// None: they are messages like others.
     Core,
-    /// Heartbeats are taken note of, flow control is answered.
+    /// Records heartbeats, answers flow control.
     Push,
-    /// As `Push`, and each message must follow the one before by the consumer's sequence.
+    /// Like `Push`; in addition each message must follow its predecessor in the consumer's sequence.
     Ordered,
 }
 
@@ -59,26 +59,26 @@ impl FromStr for SubscriptionKind {
     }
 }
 
-/// What the owner of a subscription should know.
+/// Notice to the owner of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionNotice {
-    /// This many messages were dropped because of the limits.
+    /// This many messages were discarded because of the limits.
     Dropped(u64),
-    /// A heartbeat of a push consumer names a last message that did not come.
+    /// A push consumer's heartbeat names a last message that was not received.
     Missed { seq: i64, consumer_seq: i64, last: i64 },
 }
 
 pub type OnNotice = Box<dyn Fn(SubscriptionNotice) + Send + Sync>;
 
-/// What waits is no longer part of the connection's read buffer, of which every piece keeps 64 KiB, unless it is so large
-/// itself that a copy would cost more than it saves.
+/// A buffered message, copied out of the connection's read buffer, of which every slice keeps 64 KiB. A large message
+/// is not copied, because the copy would cost more than it saves.
 enum WaitingMessages {
     Message(Received),
     Large(Box<Message>),
 }
 
 impl WaitingMessages {
-    /// Behind so many bytes that wait already: with many of them it counts how much memory each takes.
+    /// Creates the entry behind this many buffered bytes. Above 1 MiB the exact allocator is used.
     fn behind(bytes: usize, message: Message) -> Self {
         const LARGE: usize = 16 << 10;
         const MANY: usize = 1 << 20;
@@ -109,15 +109,15 @@ struct SubscriptionState {
     delivered: u64,
     dropped: u64,
     ended: bool,
-    /// Why, where nobody had asked for it.
+    /// Cause of an end that the caller did not request.
     failure: Option<JetError>,
     gap: bool,
-    /// Of the last message in order.
+    /// Sequences of the last message in order.
     consumer_seq: i64,
     seq: i64,
-    /// Of the last one that was not dropped.
+    /// Sequence of the last message that was not discarded.
     held_seq: i64,
-    /// When that one was stored, and marks of older ones.
+    /// Its time, and marks of older messages.
     held_nanos: i64,
     marks: Marks,
 }
@@ -126,11 +126,11 @@ struct SharedSubscription {
     state: Mutex<SubscriptionState>,
     limits: SubscriptionLimits,
     kind: SubscriptionKind,
-    /// Something came, or nothing more will.
+    /// Signals a message or the end.
     changed: Notify,
-    /// The last message was taken.
+    /// Signals that the buffer is empty.
     emptied: Notify,
-    /// When something came last, a heartbeat at least.
+    /// Time of the last message or heartbeat.
     alive: Mutex<Instant>,
 }
 
@@ -139,13 +139,13 @@ impl SharedSubscription {
         lock(&self.state)
     }
 
-    /// Something did, a heartbeat at least.
+    /// Records a message or heartbeat.
     fn came(&self) {
         *lock(&self.alive) = Instant::now();
         self.changed.notify_waiters();
     }
 
-    /// No more messages will come.
+    /// Ends the subscription: no more messages follow.
     fn end(&self, failure: Option<JetError>) {
         {
             let mut state = self.lock();
@@ -159,12 +159,12 @@ impl SharedSubscription {
     }
 }
 
-/// What is to become of the interest; the server is told in its turn.
+/// Change of the interest. The server gets it in order with other messages.
 enum Order {
-    /// Nothing that comes from now on is kept.
+    /// Discards all messages from now on.
     Unsubscribe,
     After(u64),
-    /// No more from the server; what is on its way is kept.
+    /// Ends the server's side; messages in transit are kept.
     Withdraw,
 }
 
@@ -172,11 +172,11 @@ pub struct Subscription {
     shared: Arc<SharedSubscription>,
     orders: UnboundedSender<(Order, OutboxSlot)>,
     conn: Arc<Connection>,
-    /// How often the link had broken when an ordered subscription was told of it last.
+    /// Number of disconnects at the last notice to an ordered subscription.
     breaks: AtomicU64,
 }
 
-/// Counts of a subscription.
+/// Counters of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryCounts {
     pub pending: usize,
@@ -196,7 +196,8 @@ pub fn subscribe(
     if conn.link.borrow().closed {
         return Err(conn.closed());
     }
-    // After all that was published before, which must not come back to it; and nobody waits for the server.
+    // Ordered after all earlier publishes, which this subscription must not receive. The call does not wait for the
+    // server.
     let subscriber = conn.outbox.subscribe(subject.into(), queue);
     let shared = Arc::new(SharedSubscription {
         state: Mutex::default(),
@@ -215,7 +216,7 @@ pub fn subscribe(
 }
 
 impl Subscription {
-    /// The next message, if one waits.
+    /// Returns the next buffered message.
     pub fn take_message(&self) -> Option<Received> {
         let (next, empty) = {
             let mut state = self.shared.lock();
@@ -241,12 +242,12 @@ impl Subscription {
         DeliveryCounts { pending: messages, pending_bytes: bytes, delivered, dropped }
     }
 
-    /// The stream's sequence of the last message in order; 0 before the first.
+    /// Returns the stream sequence of the last message in order; 0 before the first.
     pub fn last_seq(&self) -> i64 {
         self.shared.lock().seq
     }
 
-    /// Marks of the messages that were kept; empty for core subscriptions.
+    /// Returns marks of the received messages; empty for core subscriptions.
     pub fn marks(&self) -> Marks {
         let state = self.shared.lock();
         let mut marks = state.marks.clone();
@@ -256,24 +257,24 @@ impl Subscription {
         marks
     }
 
-    /// No more messages; those that have come can still be taken.
+    /// Unsubscribes. Buffered messages can still be read.
     pub fn unsubscribe(&self) {
         self.order(Order::Unsubscribe);
     }
 
-    /// Unsubscribes once `limit` messages have come, counted from the beginning.
+    /// Unsubscribes after `limit` messages since the start.
     pub fn unsubscribe_after(&self, limit: u64) {
         self.order(Order::After(limit));
     }
 
     fn order(&self, order: Order) {
-        // After the end there is nobody to take a turn.
+        // After the end there is no task to perform the order.
         if !self.orders.is_closed() {
             let _just_ended = self.orders.send((order, self.conn.outbox.turn()));
         }
     }
 
-    /// Unsubscribes, and returns when all that the server had sent by then has come.
+    /// Unsubscribes, and waits until all messages that the server has sent by then are received.
     pub async fn drain(&self, timeout: Duration) -> Result<()> {
         self.order(Order::Withdraw);
         let trip = self.conn.round_trip(timeout).await;
@@ -281,7 +282,7 @@ impl Subscription {
         trip
     }
 
-    /// Waits until the last message was taken.
+    /// Waits until the buffer is empty.
     pub async fn emptied(&self) {
         loop {
             let emptied = self.shared.emptied.notified();

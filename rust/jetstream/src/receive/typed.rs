@@ -1,4 +1,4 @@
-//! JSON payloads as a typed column: `data` gives way to `value`.
+//! JSON payloads as a typed column: replaces `data` by `value`.
 
 use std::sync::Arc;
 
@@ -13,15 +13,16 @@ use columns::decode::{DecodeError, Decoder, OnMismatch};
 
 pub struct Typed {
     decoder: Decoder,
-    /// Where `data` is.
+    /// Index of `data`.
     at: usize,
-    /// Its fields are columns of their own.
+    /// Its fields become columns of their own.
     flat: bool,
     pub schema: SchemaRef,
 }
 
 impl Typed {
-    /// For batches of the schema `input`, whose `data` has the given fields; `flat` makes each a column of its own.
+    /// Creates a converter for batches of the schema `input`, whose `data` has the given fields. `flat` makes each a
+    /// column of its own.
     pub fn new(input: &Schema, fields: &Fields, mode: OnMismatch, flat: bool) -> Result<Self> {
         let decoder = Decoder::new(fields, mode).map_err(|reason| JetError::Value(format!("schema: {reason}")))?;
         let at = input
@@ -79,7 +80,7 @@ impl Typed {
     }
 }
 
-/// The fields, null where the whole is.
+/// Returns the fields as columns, null if the struct is null.
 fn flattened(value: StructArray) -> Result<Vec<ArrayRef>, ArrowError> {
     let (_, columns, nulls) = value.into_parts();
     let Some(nulls) = nulls else { return Ok(columns) };

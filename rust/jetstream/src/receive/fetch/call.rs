@@ -318,7 +318,7 @@ impl<S: Sink> FetchCall<'_, S> {
             conn.traffic.received(Verb::Fetch, message.payload().len());
             let Some((number, status)) = request.inbox.status(&message) else {
                 *heard = true;
-                conn.hub.look_at_headers(&message, None);
+                conn.state.report_malformed(&message, None);
                 if sink.push(&message)? {
                     request.progress.on_message(message.size(), Instant::now());
                 }
@@ -350,7 +350,7 @@ impl<S: Sink> FetchCall<'_, S> {
         let message = match kept {
             Undelivered::Fresh(message) => {
                 self.sub.conn.traffic.received(Verb::Fetch, message.payload().len());
-                self.sub.conn.hub.look_at_headers(&message, None);
+                self.sub.conn.state.report_malformed(&message, None);
                 message
             }
             Undelivered::Known(message) => message,
@@ -382,7 +382,7 @@ impl<S: Sink> FetchCall<'_, S> {
         let found = Api::new(&sub.conn, &sub.prefix).next_stored(&sub.stream, seq, &[]).await?;
         let Some(stored) = found.filter(|stored| stored.seq == seq) else {
             let (stream, asked, available) = (sub.stream.clone(), (seq, seq + 1), seq + 1);
-            sub.conn.hub.tell(JetError::DataLoss(Box::new(Loss { stream, asked, available })));
+            sub.conn.state.tell(JetError::DataLoss(Box::new(Loss { stream, asked, available })));
             return Ok(None);
         };
         let payload = if headers_only { &[] } else { &stored.payload[..] };

@@ -1,4 +1,4 @@
-//! What comes next, or why nothing does.
+//! Waits for the next message of a read, with the reasons for its absence.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use base::error::Result;
 use client::{Connection, Link};
 use wire::message::Message;
 
-/// Why the message loop stopped.
+/// Reason for which the message loop stopped.
 pub enum ReadStop {
     End,
-    /// The consumer is of no use any more.
+    /// The consumer must be replaced.
     Renew,
-    /// Nothing is in doubt: ask again from `next`.
+    /// Request again from `next` with the same consumer.
     Again,
-    /// Everything that the consumer had has come: is that all?
+    /// The consumer has no more messages; the stream must confirm the end.
     Dry,
-    /// The server waits for more: the same.
+    /// The server waits for new messages; the stream must confirm the end.
     Silent,
     /// The reader was dropped or closed.
     Dropped,
 }
 
-/// Waits for the next message; or says why none will come. `silence` is how long that may take.
+/// Waits for the next message, at most `silence`. Returns the reason if none follows.
 pub async fn arrival(
     inbox: &mut PullInbox,
     conn: &Connection,

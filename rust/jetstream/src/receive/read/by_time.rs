@@ -1,21 +1,21 @@
-//! Where a time is in a stream.
+//! Lookup of a time in a stream.
 
 use serde_json::json;
 
 use crate::api::{Api, BAD_REQUEST, StreamState};
 use base::error::{JetError, Result};
 
-/// The first message stored at `time` (RFC 3339, UTC) or after it; None where there is none.
+/// Returns the first sequence stored at `time` (RFC 3339, UTC) or later; `None` if there is none.
 pub async fn first_at(api: Api<'_>, stream: &str, state: &StreamState, time: &str) -> Result<Option<u64>> {
     match api.find_message(stream, &json!({"start_time": time})).await {
         Ok(found) => Ok(found.map(|message| message.seq)),
-        // Servers before 2.11 do not know the question.
+        // Servers before 2.11 do not support `start_time`.
         Err(JetError::Api { err_code: BAD_REQUEST, .. }) => bisect(api, stream, state, time).await,
         Err(err) => Err(err),
     }
 }
 
-/// Times rise with sequences. A deleted sequence stands for the next one that is there.
+/// Binary search: times increase with sequences. For a deleted sequence the next existing one counts.
 async fn bisect(api: Api<'_>, stream: &str, state: &StreamState, time: &str) -> Result<Option<u64>> {
     let wanted = sortable(time);
     let (mut low, mut high, mut found) = (state.first_seq.max(1), state.last_seq, None);
@@ -33,7 +33,7 @@ async fn bisect(api: Api<'_>, stream: &str, state: &StreamState, time: &str) -> 
     Ok(found)
 }
 
-/// A UTC time as text that sorts as the times do, whatever number of digits its fraction has.
+/// Formats a UTC time as text that sorts like the times, for any number of fractional digits.
 fn sortable(time: &str) -> String {
     let time = time.trim_end_matches('Z');
     let (second, fraction) = time.split_once('.').unwrap_or((time, ""));
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fractions_of_any_length_sort() {
+    fn times_with_fractions_of_any_length_sort() {
         let mut times = ["2026-01-01T00:00:01Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00.123456789Z"];
         times.sort_by_key(|time| sortable(time));
         assert_eq!(times, ["2026-01-01T00:00:00.123456789Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:01Z"]);

@@ -1,4 +1,4 @@
-//! Reading by an ephemeral pull consumer that needs no acks, with some requests outstanding.
+//! Read by an ephemeral pull consumer without acks, with several requests outstanding.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,52 +18,54 @@ use client::traffic::Verb;
 use wire::message::Message;
 use wire::unique;
 
-/// After so long without a message it is asked again, where the consumer has more of them.
+/// Time without a message after which the request is repeated, if the consumer has more messages.
 const DOUBT: Duration = Duration::from_millis(500);
-/// Fewer are not asked for at once: some may be malformed, or deletion markers.
+/// Minimum number of messages of a request, because some may be malformed or deletion markers.
 const MIN_CONSUMER_ROWS: usize = 128;
 
 pub struct Consumer {
     name: String,
     inbox: PullInbox,
-    /// Messages asked for and not yet come.
+    /// Requested messages not yet received.
     owed: usize,
-    /// The last requests, those that are under way among them, and how many messages each was for.
+    /// Last requests, including the outstanding ones, and the number of messages of each.
     asked: VecDeque<(u64, usize)>,
     pub demand: Prefetch,
-    /// The next message is larger than `ask_bytes`: it is asked for alone, whatever its size.
+    /// The next message exceeds `ask_bytes`, so it is requested alone, without a size limit.
     whole: bool,
     last_consumer_seq: i64,
     breaks: u64,
-    /// The server has said that it is there.
+    /// The server has confirmed the consumer.
     made: bool,
-    /// How many messages it still had behind the last that came.
+    /// Pending messages of the consumer after the last received one.
     pending: i64,
-    /// What was owed was given up since the last message came.
+    /// The outstanding messages were given up since the last message.
     doubted: bool,
 }
 
 impl Consumer {
-    /// Nothing comes though there is more: the server does not say of a request that its messages have filled to the last
-    /// byte that it is over. Should what was asked for still come, it comes besides what is asked for now.
+    /// Gives up the outstanding messages, if none arrives although there are more.
+    ///
+    /// The server does not report the end of a request that its messages filled to the last byte. Messages that still
+    /// arrive are received in addition to the newly requested ones.
     fn give_up_owed(&mut self) {
         (self.owed, self.doubted) = (0, true);
         self.asked.clear();
         self.demand.forget();
     }
 
-    /// How many messages this request was for, if it is one of the last.
+    /// Returns the number of messages of this request, if it is one of the last.
     fn rows_of(&self, number: u64) -> Option<usize> {
         self.asked.iter().find(|(asked, _)| *asked == number).map(|(_, rows)| *rows)
     }
 }
 
 impl ReadLoop {
-    /// Pulls until something ends it. `next` is always right, so that it can be called again.
+    /// Pulls until an event stops it. `next` is always current, so that it can be called again.
     pub(super) async fn pull(&mut self) -> Result<ReadStop> {
         if self.consumer.is_none() {
             let waiting = self.make_consumer().await?.num_pending;
-            // Behind the consumer: it is gone if the stream goes back from here on.
+            // After the consumer's creation: a rollback from here on removes the consumer.
             if !self.check_stream().await? {
                 self.drop_consumer();
                 return Ok(ReadStop::Again);
@@ -110,7 +112,7 @@ impl ReadLoop {
         }
     }
 
-    /// Asks for as much as may be under way.
+    /// Requests as much as may be outstanding.
     async fn ask(&mut self) -> Result<Option<ReadStop>> {
         let (open_end, silence, most) = (self.open_end(), self.silence(), self.most_wanted());
         let Some(consumer) = &mut self.consumer else { return Ok(Some(ReadStop::Renew)) };
@@ -126,7 +128,7 @@ impl ReadLoop {
         let mut sent = false;
         while consumer.owed <= ahead && consumer.owed < missing && !(consumer.whole && consumer.owed > 0) {
             if !self.conn.link.borrow().up {
-                // A request would wait for it, and its consumer may be gone then.
+                // A request would wait for the link, and its consumer may be gone by then.
                 return Ok(Some(ReadStop::Renew));
             }
             let whole = std::mem::take(&mut consumer.whole);
@@ -151,7 +153,7 @@ impl ReadLoop {
             if consumer.owed < missing {
                 consumer.demand.is_full(consumer.owed);
             }
-            // It goes out now, not once all that has come is taken.
+            // The request is sent now, before more messages are processed.
             yield_now().await;
         }
         Ok(None)
@@ -161,7 +163,8 @@ impl ReadLoop {
         let Some(consumer) = &mut self.consumer else { return Ok(Some(ReadStop::Renew)) };
         let Some(meta) = message.meta() else {
             return match consumer.inbox.status(message) {
-                // Silence: what was to come may have been purged, and the requests would wait for it for ever.
+                // A heartbeat: the outstanding messages may have been purged, and the requests would wait for them
+                // forever.
                 Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(ReadStop::Silent)),
                 None | Some((_, Status::Heartbeat)) => Ok(None),
                 Some((_, Status::Refused(err) | Status::Limited(_, err))) => Err(err),
@@ -173,14 +176,14 @@ impl ReadLoop {
                     Ok(Some(ReadStop::Renew))
                 }
                 Some((number, Status::Over { unserved, too_large })) => {
-                    // Else the message had no room behind others.
+                    // Otherwise the message had no room behind others.
                     let alone = unserved == consumer.rows_of(number);
                     match unserved {
                         Some(unserved) => {
                             consumer.owed = consumer.owed.saturating_sub(unserved);
                             consumer.demand.forget();
                         }
-                        // It is unknown what is owed; a new consumer owes nothing.
+                        // The number of outstanding messages is unknown; a new consumer has none.
                         None => return Ok(Some(ReadStop::Renew)),
                     }
                     consumer.whole |= too_large && alone;
@@ -190,7 +193,7 @@ impl ReadLoop {
         };
         let consumer_seq = meta.consumer_seq;
         if consumer_seq != consumer.last_consumer_seq + 1 {
-            // A message was lost on its way; it is still in the stream.
+            // A message was lost in transit; it is still in the stream.
             return Ok(Some(ReadStop::Renew));
         }
         consumer.last_consumer_seq = consumer_seq;
@@ -200,10 +203,11 @@ impl ReadLoop {
         self.accept(message, &meta)
     }
 
-    /// Messages that are worth asking for: with a limit not many more than it, as others are on the way then.
+    /// Returns the number of messages worth requesting. With a limit that is not many more than it, because others are
+    /// in transit by then.
     fn most_wanted(&self) -> usize {
         match (self.range.limit, &self.latest) {
-            // Most of them may be no rows.
+            // Most messages may yield no rows.
             (Some(_), Some(latest)) if !latest.by_subject() => usize::MAX,
             (Some(left), _) => (left as usize).saturating_sub(self.builder.len()).max(MIN_CONSUMER_ROWS),
             (None, _) => usize::MAX,
@@ -214,7 +218,7 @@ impl ReadLoop {
         self.latest.as_ref().is_some_and(Latest::open_end)
     }
 
-    /// Makes the consumer at `next`.
+    /// Creates the consumer at `next`.
     pub(super) async fn make_consumer(&mut self) -> Result<ConsumerInfo> {
         let name = format!("jetarrow-{}", unique::id()?);
         let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name, Verb::Read)?;
@@ -240,14 +244,14 @@ impl ReadLoop {
             body["config"]["opt_start_seq"] = json!(self.next);
         }
         match self.range.subjects.as_slice() {
-            // It must be there for the last of each subject.
+            // `last_per_subject` requires a filter.
             [] if self.latest.is_some() => body["config"]["filter_subject"] = json!(">"),
             [] => {}
             [one] => body["config"]["filter_subject"] = json!(one),
             several => body["config"]["filter_subjects"] = json!(several),
         }
         let breaks = self.conn.breaks();
-        // Known before it is asked for: a read that is closed meanwhile deletes it too.
+        // Recorded before the request: a read that is closed meanwhile deletes it too.
         self.consumer = Some(Consumer {
             name: name.clone(),
             inbox,
@@ -273,7 +277,7 @@ impl ReadLoop {
             consumer.made = true;
             consumer.demand.small(asked.elapsed());
         }
-        // A consumer that starts below the head is accepted in silence; this is where it really starts.
+        // The server silently accepts a start below the stream's head; this is the actual start.
         let effective = info.delivered.stream_seq + 1;
         if effective > self.next && !by_subject {
             if !self.earliest && self.latest.is_none() {
@@ -285,8 +289,8 @@ impl ReadLoop {
         Ok(info)
     }
 
-    /// Has the consumer deleted: best effort, without pulls it removes itself. Only who closes the reader waits for it,
-    /// and the end of the process.
+    /// Deletes the consumer in the background. It is best effort, because the server deletes an inactive consumer
+    /// itself. Only the reader's `close` and the exit of the process wait for it.
     pub(super) fn drop_consumer(&mut self) {
         let Some(Consumer { name, made, .. }) = self.consumer.take() else { return };
         if !self.conn.link.borrow().up {
@@ -298,7 +302,7 @@ impl ReadLoop {
         runtime::linger(async move {
             let answered = first.await;
             if answered && !made {
-                // The server may still have been making it.
+                // The server may still have been creating it.
                 sleep(READ_RETRY_INTERVAL).await;
                 let _gone_or_not = Api::new(&conn, &prefix).within(DELETE_WAIT).delete_consumer(&stream, &name).await;
             }

@@ -1,8 +1,8 @@
-//! Reading by direct gets (ADR-31): nothing is consumed, so it is how work-queue and interest streams are read.
+//! Read by direct gets (ADR-31): no message is consumed, so work-queue and interest streams are read like this.
 //!
-//! A request names a sequence and how many messages; they come one by one, then a status that ends them. Any replica
-//! may answer, so an end is believed only when the stream's leader confirms it (`nothing_left`). A mirror with
-//! `mirror_direct` may answer too, and keep less than the stream: what it leaves out is asked of the leader.
+//! A request names a sequence and a number of messages. They arrive one by one, then a status that ends them. Any
+//! replica may answer, so an end must be confirmed by the stream's leader (`nothing_left`). A mirror with
+//! `mirror_direct` may answer too and have fewer messages; those it omits are requested from the leader.
 
 use std::borrow::Cow;
 
@@ -19,14 +19,14 @@ use wire::ack_subject::AckSubject;
 use wire::headers::{Lines, text};
 use wire::message::Message;
 
-/// Most messages that are read one by one where a mirror has left some out.
+/// Maximum number of messages that are read one by one if a mirror has omitted some.
 const MOST_LEFT_OUT: u32 = 4096;
 
-/// What the server adds to a message's own headers, behind them.
+/// Headers that the server appends to a message's own.
 const ADDED: [&str; 6] =
     ["Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"];
 
-/// Whether the range is read by direct gets, where that can be done.
+/// Returns whether the range is read by direct gets, if the stream supports them.
 pub fn check_direct(range: &Range, config: &StreamConfig) -> Result<bool> {
     let consumes = matches!(config.retention.as_str(), "workqueue" | "interest");
     if !range.direct.unwrap_or(consumes && !range.follow) {
@@ -54,14 +54,14 @@ pub fn check_direct(range: &Range, config: &StreamConfig) -> Result<bool> {
     Ok(true)
 }
 
-/// What a message of a direct get says about itself.
+/// Metadata of a direct get's message.
 struct DirectGetReply {
-    /// Who answered: the stream, or a mirror of it.
+    /// Name of the stream or mirror that answered.
     stream: String,
     subject: String,
     seq: i64,
     nanos: i64,
-    /// What the request still has, and the sequence it had before; a server without batches says neither.
+    /// Pending messages of the request, and the sequence before; a server without batches sends neither.
     more: Option<(i64, i64)>,
 }
 
@@ -84,11 +84,11 @@ fn found(message: &Message) -> Option<DirectGetReply> {
     })
 }
 
-/// The headers that the message was stored with; nothing where it had none.
+/// Returns the headers that the message was stored with; empty if it had none.
 fn own(raw: &[u8], found: &DirectGetReply) -> Vec<u8> {
     let added = if found.more.is_some() { ADDED.len() } else { ADDED.len() - 2 };
     let lines: Vec<_> = raw.split_inclusive(|byte| *byte == b'\n').collect();
-    // Behind them comes an empty line.
+    // An empty line follows them.
     match lines.split_last() {
         Some((end, lines)) if lines.len() > added + 1 => [&lines[..lines.len() - added], &[end]].concat().concat(),
         _ => Vec::new(),
@@ -96,7 +96,7 @@ fn own(raw: &[u8], found: &DirectGetReply) -> Vec<u8> {
 }
 
 impl ReadLoop {
-    /// Gets until something ends it. `next` is always right, so that it can be called again.
+    /// Gets until an event stops it. `next` is always current, so that it can be called again.
     pub(super) async fn get(&mut self) -> Result<ReadStop> {
         self.check_stream().await?;
         let conn = self.conn.clone();
@@ -123,7 +123,7 @@ impl ReadLoop {
                 conn.traffic.received(Verb::Read, message.payload().len());
                 let Some(found) = found(&message) else {
                     if message.status().is_none() {
-                        // Its own headers are such that what the server adds is not to be found behind them.
+                        // Its own headers make the server's headers behind them unreadable.
                         return self.take_stored(u64::MAX, 0).await.map(|stop| stop.unwrap_or(ReadStop::Again));
                     }
                     if ended(&message, &subject)? {
@@ -134,7 +134,7 @@ impl ReadLoop {
                 self.away = None;
                 let (before, more) = (last.replace(found.seq), found.more);
                 if before.is_some_and(|before| more.is_some_and(|(_, said)| said != before)) {
-                    // A message was lost on its way; it is still in the stream.
+                    // A message was lost in transit; it is still in the stream.
                     return Ok(ReadStop::Renew);
                 }
                 if found.stream != self.range.stream
@@ -156,7 +156,7 @@ impl ReadLoop {
         }
     }
 
-    /// A mirror's next message is `seq`: takes what the leader has before it. None where that is nothing.
+    /// Reads the leader's messages before `seq`, the next message of a mirror; `None` if there are none.
     async fn take_what_is_left_out(&mut self, seq: u64) -> Result<Option<ReadStop>> {
         if seq <= self.next {
             return Ok(None);
@@ -164,7 +164,7 @@ impl ReadLoop {
         self.take_stored(seq, self.left_out * 2 + 1).await
     }
 
-    /// Takes what the leader has before `seq`: one message, and `more` after it. None where that is all.
+    /// Reads one of the leader's messages before `seq`, and up to `more` after it. `None` if these are all.
     async fn take_stored(&mut self, seq: u64, mut more: u32) -> Result<Option<ReadStop>> {
         while let Some(stored) = self.api().next_stored(&self.range.stream, self.next, &self.range.subjects).await?
             && stored.seq < seq
@@ -173,12 +173,12 @@ impl ReadLoop {
             if !self.flush_if_full().await? {
                 return Ok(Some(ReadStop::Dropped));
             }
-            // That nothing is pending is said by no single message.
+            // A single message does not report that nothing is pending.
             if let Some(stop @ ReadStop::End) = stop {
                 return Ok(Some(stop));
             }
             if more == 0 {
-                // One by one is slow; the stream itself may answer the next request.
+                // Reading one by one is slow; the stream itself may answer the next request.
                 return Ok(Some(ReadStop::Again));
             }
             more -= 1;
@@ -207,14 +207,14 @@ impl ReadLoop {
         self.earliest = false;
         let message = Message::new(&subject, "", headers, payload);
         let stream = self.range.stream.clone();
-        // The status that follows says when nothing is pending.
+        // The status that follows reports when nothing is pending.
         let pending = i64::MAX;
         let meta = AckSubject { stream: &stream, consumer: "", delivered: 1, seq, consumer_seq: 0, nanos, pending };
         self.accept(&message, &meta)
     }
 }
 
-/// What ends a request: true when there is nothing more, false when the next request goes on.
+/// Reads the status that ends a request: true if nothing is left, false if another request follows.
 fn ended(message: &Message, subject: &str) -> Result<bool> {
     let (code, description) = message.status().unwrap_or_default();
     match code {
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_server_has_added_is_taken_away() {
+    fn headers_added_by_the_server_are_removed() {
         let added = "Nats-Stream: S\r\nNats-Subject: a\r\nNats-Sequence: 7\r\n\
                      Nats-Time-Stamp: 2026-01-02T03:04:05Z\r\n";
         for (stored, wanted) in [

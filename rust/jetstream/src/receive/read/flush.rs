@@ -1,11 +1,11 @@
-//! Batches on their way to the reader.
+//! Sends batches to the reader.
 
 use super::{Item, ReadFormat, ReadLoop};
 use base::error::Result;
 use columns::batch::Batch;
 
 impl ReadLoop {
-    /// Sends a batch that is full to the reader; false when the reader is gone.
+    /// Sends a full batch to the reader; false if the reader is gone.
     pub(super) async fn flush_if_full(&mut self) -> Result<bool> {
         let builder = &self.builder;
         let (rows, bytes) = self.sizes.now();
@@ -14,7 +14,7 @@ impl ReadLoop {
         Ok(!full || self.flush().await?)
     }
 
-    /// Sends what there is to the reader, as a batch; false when the reader is gone, or has all the rows that it wants.
+    /// Sends the available rows to the reader as a batch; false if the reader is gone, or has all rows of its limit.
     pub(super) async fn flush(&mut self) -> Result<bool> {
         if let Some(gap) = self.gap.take() {
             self.report_loss_since(gap).await?;
@@ -59,7 +59,7 @@ impl ReadLoop {
         let mut more = true;
         if let Some(left) = &mut self.range.limit {
             if batch.record.num_rows() as u64 > *left {
-                // A message may hold more rows than are wanted.
+                // A message may hold more rows than the limit.
                 batch = batch.slice(0, *left as usize);
             }
             *left = left.saturating_sub(batch.record.num_rows() as u64);

@@ -1,18 +1,18 @@
-//! Only the last message of each subject: the state of a stream as it was at the range's end.
+//! Reads only the last message of each subject: the state of a stream at the range's end.
 //!
-//! A consumer with `last_per_subject` gives what is last when it is made, in order of sequence; what is stored from then
-//! on it gives too, and that may be a later message of a subject that it has given. So the range ends at the stream's last
-//! sequence once the consumer is there, and what was stored since it was asked for is looked through beforehand (stage
-//! `Index`, headers only): of a subject in there, that last message is the one, and any before it is left out. Everything
-//! below the end is still to come exactly once, and in order.
+//! A consumer with `last_per_subject` returns the messages that are last at its creation, in order of sequence. It also
+//! returns messages stored later, and these may be of subjects already returned. So the range ends at the stream's last
+//! sequence after the consumer's creation. Messages stored since its request are indexed first (stage `Index`, headers
+//! only). For subjects in the index only that last message counts. All messages below the end are then still to be
+//! read, once each and in order.
 //!
-//! Such a consumer cannot be made a second time when the stream has changed: then, and for an end in the past, the rest of
-//! the range is indexed, and read as an ordinary range without what the index says is not a subject's last. The index has
-//! some 50 bytes a subject, whatever the messages hold.
+//! Such a consumer cannot be recreated after the stream has changed. Then, and for an end in the past, the rest of the
+//! range is indexed. It is read as an ordinary range, without messages that are not the last of their subject. The
+//! index takes about 50 bytes per subject, whatever the size of the messages.
 //!
-//! Messages that are deleted during the read are left out. Where a later one took their place (`max_msgs_per_subject`,
-//! a rollup) the subject would be missing: when the stream says that anything was deleted, what came after the end is
-//! read too (stage `Replaced`), and a subject without a row gets it from there.
+//! Messages deleted during the read are omitted. If a later message replaced one (`max_msgs_per_subject`, a rollup),
+//! its subject would be missing. If the stream reports deletions, the messages after the end are read too (stage
+//! `Replaced`), for subjects without a row.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -27,45 +27,45 @@ use base::error::{JetError, Loss, Result};
 use wire::ack_subject::AckSubject;
 use wire::message::Message;
 
-/// Messages by which a replica of the stream, on which the consumer is, may be behind its leader.
+/// Maximum number of messages by which the consumer's replica may lag behind the stream's leader.
 const MOST_BEHIND: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Learns which message is its subject's last, from `next` to the end.
+    /// Indexes the last message of each subject, from `next` to the end.
     Index,
-    /// By a consumer that gives the last messages only.
+    /// Reads from a consumer that returns only last messages.
     Lasts,
-    /// All messages up to the end; which are the last is known.
+    /// Reads all messages up to the end, with a complete index.
     Range,
-    /// What was stored after the end, for subjects whose message is gone.
+    /// Reads the messages stored after the end, for subjects whose message was deleted.
     Replaced,
 }
 
 pub struct Latest {
-    /// Deletion markers come too.
+    /// Includes deletion markers.
     markers: bool,
-    /// The range ends in the past: nothing that came later has its place in it.
+    /// The range ends in the past, so later messages are not part of it.
     past: bool,
     stage: Stage,
-    /// Where the rows begin, while the stream is indexed.
+    /// First sequence of the rows, while the stream is indexed.
     start: u64,
-    /// The consumer of `Lasts`, made before the index.
+    /// Consumer of `Lasts`, created before the index.
     lasts: Option<Consumer>,
-    /// The last sequence of each subject that was indexed.
+    /// Last sequence of each indexed subject.
     index: HashMap<Key, u64>,
-    /// Subjects that have come.
+    /// Subjects that were returned.
     given: HashSet<Key>,
     hashers: [RandomState; 2],
-    /// Messages in the stream when it was opened, and its last sequence.
+    /// Number of messages of the stream when it was opened, and its last sequence.
     opened: (u64, u64),
-    /// Messages that `Lasts` gave, and their bytes.
+    /// Messages that `Lasts` returned, and their bytes.
     came: (usize, usize),
-    /// The server may have left out a message of `Lasts`.
+    /// The server may have omitted a message of `Lasts`.
     doubt: bool,
 }
 
-/// A subject. Two hashes of 64 bits: that two subjects have the same is beyond any stream.
+/// Hash of a subject: twice 64 bits, so that a collision is out of reach of any stream.
 type Key = (u64, u64);
 
 impl Latest {
@@ -89,41 +89,43 @@ impl Latest {
         (self.hashers[0].hash_one(subject), self.hashers[1].hash_one(subject))
     }
 
-    /// The consumer gives the last messages, and which comes next is not known.
+    /// True while the consumer returns last messages, so that the next sequence is unknown.
     pub fn by_subject(&self) -> bool {
         self.stage == Stage::Lasts
     }
 
-    /// No payload is looked at.
+    /// True if no payload is needed.
     pub fn headers_only(&self) -> bool {
         self.stage == Stage::Index
     }
 
-    /// Ends where the consumer has no more, instead of at a sequence.
+    /// True if the read ends at the consumer's last message instead of at a sequence.
     pub fn open_end(&self) -> bool {
         self.stage == Stage::Replaced
     }
 
-    /// How many messages to ask for at once, for about a quarter of `bytes`. The server forgets the last message that it
-    /// has no room for in a request's `max_bytes` (it steps back by a sequence, which is not where such a consumer stands):
-    /// that limit must not be reached, so the number grows with what is known of the messages.
+    /// Returns the number of messages of the next request, for about a quarter of `bytes`.
+    ///
+    /// The server skips the last message that exceeds a request's `max_bytes`: it steps back by one sequence, which is
+    /// wrong for such a consumer. The limit must not be reached, so the number grows with the known sizes of the
+    /// messages.
     pub fn rows(&self, bytes: usize, largest: usize) -> usize {
         let (count, sum) = self.came;
         let mean = (sum / count.max(1)).max(1);
         (count * 2).max(bytes / largest).min(bytes / 4 / mean).clamp(1, PULL_ROWS)
     }
 
-    /// A request has ended with less than it asked for. What was left out comes when the rest is read as a range.
+    /// Records a request that ended early. Omitted messages are found when the rest is read as a range.
     pub fn cut_short(&mut self) {
         self.doubt = true;
     }
 
-    /// The consumer that waits for the index.
+    /// Returns the consumer that waits for the index.
     pub fn parked(&mut self) -> Option<Consumer> {
         self.lasts.take()
     }
 
-    /// Then the rows from `start` on, by the consumer that waits for it or else as a range.
+    /// Starts the index. The rows from `start` on follow, from the waiting consumer or as a range.
     fn index_before(&mut self, start: u64, lasts: Option<Consumer>) {
         self.stage = Stage::Index;
         self.start = start;
@@ -133,7 +135,7 @@ impl Latest {
 }
 
 impl ReadLoop {
-    /// Fixes the end of the read: everything that is stored by now, or the point in the past that was asked for.
+    /// Fixes the end of the read: the stream's current end, or the requested point in the past.
     pub(super) async fn open_latest(&mut self, info: &StreamInfo) -> Result<()> {
         let Some(latest) = &mut self.latest else { return Ok(()) };
         let StreamState { messages, first_seq, last_seq, .. } = info.state;
@@ -157,13 +159,13 @@ impl ReadLoop {
             latest.opened = (after.state.messages, after.state.last_seq);
             self.end = after.state.last_seq + 1;
         }
-        // On the stream's leader the consumer knows all that was stored before it was asked for.
+        // On the stream's leader the consumer has all messages stored before its request.
         let leads = info.cluster.replicas.is_empty() || made.cluster.leader == info.cluster.leader;
         let behind = if leads { 0 } else { MOST_BEHIND };
         let first = (last_seq + 1).saturating_sub(behind).max(self.next);
         if after.state.last_seq == last_seq && behind == 0 {
             if made.num_pending == 0 {
-                // Made again when it is read, it says so again: then nothing is waited for.
+                // An empty consumer is recreated at the read and reports 0 pending again, so the read does not wait.
                 self.drop_consumer();
             }
         } else if latest.past {
@@ -176,7 +178,7 @@ impl ReadLoop {
         Ok(())
     }
 
-    /// What is left is read as an ordinary range.
+    /// Reads the rest as an ordinary range.
     fn index_rest(&mut self) {
         let next = self.next;
         if let Some(latest) = &mut self.latest {
@@ -184,11 +186,11 @@ impl ReadLoop {
         }
     }
 
-    /// The read cannot go on with the consumer that it had.
+    /// Handles the loss of the read's consumer.
     pub(super) async fn renew_latest(&mut self) -> Result<()> {
         let Some(latest) = &mut self.latest else { return Ok(()) };
         if latest.stage == Stage::Index && latest.lasts.is_some() {
-            // Whether the consumer that waits lives on is not known.
+            // The waiting consumer may no longer exist.
             self.next = latest.start;
             self.index_rest();
         } else if latest.stage == Stage::Lasts {
@@ -205,7 +207,7 @@ impl ReadLoop {
         Ok(())
     }
 
-    /// The stage has come to its end; false where that is the end of the read.
+    /// Moves to the next stage; false at the end of the read.
     pub(super) async fn next_stage(&mut self) -> Result<bool> {
         if !self.latest.as_ref().is_some_and(Latest::open_end) {
             self.drop_consumer();
@@ -240,8 +242,8 @@ impl ReadLoop {
         }
     }
 
-    /// Whether all subjects have come. A value that is overwritten again and again may always be ahead of whoever reads
-    /// after it, so their number is what tells.
+    /// True if all subjects were returned. A value that is overwritten repeatedly may stay ahead of the read, so only
+    /// the number of subjects is conclusive.
     async fn complete(&self) -> Result<bool> {
         let given = self.latest.as_ref().map_or(0, |latest| latest.given.len() as u64);
         let mut there = 0;
@@ -251,7 +253,7 @@ impl ReadLoop {
         Ok(given >= there)
     }
 
-    /// What `accept` is for a range.
+    /// Accepts a message, like `accept` for a range.
     pub(super) fn accept_latest(&mut self, message: &Message, meta: &AckSubject<'_>) -> Result<Option<ReadStop>> {
         let seq = meta.seq as u64;
         let Some(latest) = &mut self.latest else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What is to be read.
+//! Range and options of a read.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -13,41 +13,41 @@ pub struct Range {
     pub prefix: String,
     pub stream: String,
     pub start: Bound,
-    /// Exclusive. Open, or beyond the end: one past the last message at opening.
+    /// Exclusive. If open or beyond the end: one past the last message at opening.
     pub end: Bound,
-    /// Filters; none is all.
+    /// Filter subjects; empty: all.
     pub subjects: Vec<String>,
-    /// Goes on with new messages, without end.
+    /// Continues with new messages, without end.
     pub follow: bool,
     pub batch_rows: usize,
     pub batch_bytes: usize,
-    /// Begins with small batches, so that whoever takes them has something to do, and doubles them.
+    /// Starts with small batches that double in size, so that the reader can start early.
     pub grow: bool,
-    /// Most bytes outstanding at the server.
+    /// Maximum bytes outstanding at the server.
     pub fetch_bytes: usize,
     pub warn_on_loss: bool,
-    /// By direct gets instead of a consumer. None: where a consumer would take the messages away.
+    /// Direct gets instead of a consumer. `None`: if a consumer would remove the messages.
     pub direct: Option<bool>,
     pub each: Each,
-    /// Most rows, those that malformed payloads leave out not counted.
+    /// Maximum number of rows, without those omitted as malformed.
     pub limit: Option<u64>,
     pub layout: Layout,
-    /// How long JetStream's answer to one question may take.
+    /// Timeout of one request to the JetStream API.
     pub timeout: Duration,
-    /// How long the read goes on trying while no server answers.
+    /// Maximum time for which the read retries while no server answers.
     pub outage: Duration,
-    /// Messages that whoever reads has seen, to be compared with the stream when it is opened.
+    /// Marks of messages that the caller has received, to be compared with the stream at opening.
     pub marks: Vec<Mark>,
     pub on_rollback: OnRollback,
 }
 
-/// What a read does where the stream has gone back behind what was read.
+/// Reaction to a rolled back stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnRollback {
     Fail,
-    /// Go on after the newest message that is still there.
+    /// Continues after the newest message that still exists.
     Continue,
-    /// Begin anew with the first message.
+    /// Restarts at the first message.
     Earliest,
 }
 
@@ -62,24 +62,24 @@ impl FromStr for OnRollback {
 }
 
 impl Range {
-    /// The filters; one that takes everything where there are none.
+    /// Returns the filters, or `>` if there are none.
     pub fn filters(&self) -> impl Iterator<Item = &str> {
         let all = self.subjects.is_empty().then_some(">");
         self.subjects.iter().map(String::as_str).chain(all)
     }
 }
 
-/// Which messages of the range.
+/// Selection of messages in the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Each {
     All,
-    /// The last of each subject (read/latest.rs); with or without the markers of key-value buckets.
+    /// The last message of each subject (read/latest.rs), with or without the markers of key-value buckets.
     Latest {
         markers: bool,
     },
 }
 
-/// Where a range begins or ends.
+/// Start or end of a range.
 #[derive(Clone, Debug)]
 pub enum Bound {
     Open,

@@ -1,4 +1,4 @@
-//! What the task of a read is held by: its items one after another, its failure, its end.
+//! Handle of a read's task: its items, its failure and its end.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -20,18 +20,18 @@ use base::error::{JetError, Loss, Result};
 use client::Connection;
 use runtime::task::spawn;
 
-/// Used by any number of tasks and threads; each item goes to one of them.
+/// Reader, shared by any number of tasks and threads; each item goes to one of them.
 pub struct Reader {
     items: Mutex<mpsc::Receiver<Result<(Item, Place)>>>,
     closed: watch::Sender<bool>,
     task: Mutex<Option<JoinHandle<()>>>,
     /// The panic that ended the task.
     failure: Arc<OnceLock<JetError>>,
-    /// Ends when the task has ended and its consumers are deleted.
+    /// Closed when the task has ended and its consumers are deleted.
     left: Mutex<mpsc::Receiver<Infallible>>,
     pub start: u64,
     pub end: u64,
-    /// When the stream was created, as the server writes it.
+    /// Creation time of the stream, as the server writes it.
     pub created: String,
     /// The stream's last message when the read was opened.
     pub opened: Option<Mark>,
@@ -43,7 +43,7 @@ impl Reader {
         tokio::select! {
             biased;
             opened = opening => opened,
-            () = conn.hub.ending() => Err(conn.closed()),
+            () = conn.state.ending() => Err(conn.closed()),
         }
     }
 
@@ -77,7 +77,7 @@ impl Reader {
         }
         let (leaving, left) = mpsc::channel(1);
         let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
-        // A message as large as this server allows has to fit.
+        // A message as large as this server allows must fit.
         let requests = if range.each == Each::All { REQUESTS } else { 2 };
         let ask_bytes = (range.fetch_bytes / requests).max(conn.client.max_payload() + PROTOCOL_LINE);
         let bare = mean >= LARGE_MESSAGE && range.each == Each::All && !range.layout.has_contents();
@@ -137,7 +137,7 @@ impl Reader {
         })
     }
 
-    /// The next item; `None` when the range is read, or the reader closed.
+    /// Returns the next item; `None` at the end of the range, or if the reader is closed.
     pub async fn next(&self) -> Option<Result<Item>> {
         let mut closed = self.closed.subscribe();
         let next = async { self.items.lock().await.recv().await };
@@ -149,11 +149,11 @@ impl Reader {
         if let Some(item) = item {
             return Some(item.map(|(item, _place)| item));
         }
-        // The end of the channel is not the end of the range: only the task knows.
+        // The end of the channel is not the end of the range, so the task's result is checked.
         self.ended().await.err().map(Err)
     }
 
-    /// Waits for the task; an error where it did not come to its end.
+    /// Waits for the task; an error if it did not complete.
     async fn ended(&self) -> Result<()> {
         let mut task = self.task.lock().await;
         if let Some(handle) = task.as_mut() {
@@ -166,16 +166,17 @@ impl Reader {
         self.failure.get().cloned().map_or(Ok(()), Err)
     }
 
-    /// True once `close` was called: that `next` has nothing is not the end of the range then.
+    /// True after `close`. `None` from `next` is then not the end of the range.
     pub fn is_closed(&self) -> bool {
         *self.closed.borrow()
     }
 
-    /// Ends whoever waits for the next item, then the read; its consumer is deleted then, if the server is there.
+    /// Closes the reader: ends waits for the next item, then the read. The consumer is deleted if the server is
+    /// reachable.
     pub async fn close(&self) {
         self.closed.send_replace(true);
         {
-            // The task sees the closed channel and ends.
+            // The task detects the closed channel and ends.
             let mut items = self.items.lock().await;
             items.close();
             while items.recv().await.is_some() {}

@@ -1,4 +1,4 @@
-//! How large batches are, and how many of them wait for the reader.
+//! Sizes of batches, and the number of batches that wait for the reader.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Range;
 
-/// Finished batches that wait for the reader at most; one more waits for its place.
+/// Maximum number of finished batches that wait for the reader; one more waits for its place.
 pub(super) const AHEAD: usize = 3;
-/// Batches that grow are doubled so often until they have the size that was asked for; the first one has this at least.
+/// Number of doublings of growing batches up to the requested size, and the minimum size of the first one.
 const DOUBLINGS: u32 = 6;
 const MIN_REQUEST_ROWS: usize = 1024;
 const FEW_BYTES: usize = 256 << 10;
-/// In KiB, of which a semaphore counts 32 bits: no batch has more.
+/// Maximum number of rows of a batch. The semaphore counts KiB in 32 bits.
 const MAX_REQUEST_ROWS: usize = 1 << 20;
 
 pub(super) struct RequestSizes {
@@ -22,7 +22,7 @@ pub(super) struct RequestSizes {
     room: Arc<Semaphore>,
 }
 
-/// Where a batch waits, until it is taken.
+/// Permit of a batch that waits for the reader.
 pub(super) type Place = Option<OwnedSemaphorePermit>;
 
 impl RequestSizes {
@@ -35,17 +35,17 @@ impl RequestSizes {
         }
     }
 
-    /// Most rows of the batch that is being made, and bytes.
+    /// Returns the maximum rows and bytes of the current batch.
     pub(super) fn now(&self) -> (usize, usize) {
         let part = |most: usize, few: usize| (most >> self.doublings).max(few.min(most));
         (part(self.rows, MIN_REQUEST_ROWS), part(self.bytes, FEW_BYTES))
     }
 
-    /// Waits until a batch of so many bytes may wait for the reader: one that has the full size waits alone.
+    /// Waits for a permit for this many bytes. A batch of full size waits alone.
     pub(super) async fn place(&mut self, bytes: usize) -> Place {
         self.doublings = self.doublings.saturating_sub(1);
         let wanted = kib(bytes.min(self.bytes)) as u32;
-        // None is a semaphore that was closed, which this one never is.
+        // `None` is a closed semaphore, and this one is never closed.
         self.room.clone().acquire_many_owned(wanted).await.ok()
     }
 }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn batches_are_doubled_up_to_what_was_asked_for() {
+    async fn batches_double_up_to_the_requested_size() {
         let mut growing = sizes(65_536, 16 << 20, DOUBLINGS);
         let mut seen = Vec::new();
         for _ in 0..8 {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_batches_wait_side_by_side_and_a_large_one_alone() {
+    async fn small_batches_wait_together_and_a_large_one_alone() {
         let mut sizes = sizes(65_536, 1 << 20, 0);
         let room = sizes.room.clone();
         let few = [sizes.place(1 << 18).await, sizes.place(1 << 18).await];

@@ -1,4 +1,4 @@
-//! What a read does where its stream may have gone back.
+//! Reaction of a read to a rolled back stream.
 
 use super::{Item, OnRollback, ReadLoop};
 use crate::api::StreamInfo;
@@ -6,14 +6,15 @@ use crate::receive::rollback::{Extent, Mark, Marks, Rollback, verify};
 use base::error::{JetError, Result};
 
 impl Extent {
-    /// The last message, if its time is known.
+    /// Returns the mark of the last message, if its time is known.
     pub(super) fn last(&self) -> Option<Mark> {
         Some(Mark { seq: self.last_seq, nanos: self.last_nanos? }).filter(|last| last.seq > 0)
     }
 }
 
 impl ReadLoop {
-    /// After a doubt: compares the stream with what was read of it. False where the read goes on elsewhere.
+    /// Compares the stream with the messages read so far, if that is due. False if the read continues at another
+    /// position.
     pub(super) async fn check_stream(&mut self) -> Result<bool> {
         if !self.doubtful {
             return Ok(true);
@@ -22,8 +23,8 @@ impl ReadLoop {
         if info.created != self.created {
             return Err(JetError::StreamRecreated { stream: self.range.stream.clone() });
         }
-        // Of another reader, perhaps of another history: what the stream was like when this one was opened says nothing of
-        // them.
+        // These marks are another reader's, perhaps of another history, so the state at this reader's opening does not
+        // apply to them.
         let marks = match self.range.marks.is_empty() {
             false => Marks::new(self.range.marks.iter().copied()),
             true => Marks::new(self.marks.as_slice().iter().copied().chain(self.last).chain(self.opened)),
@@ -40,7 +41,7 @@ impl ReadLoop {
         }
     }
 
-    /// Begins anew where the caller wants that; what was read before goes out before.
+    /// Restarts the read if the caller allows it. Rows read before are sent first.
     async fn roll_back(&mut self, rollback: Rollback, marks: &Marks, info: &StreamInfo) -> Result<()> {
         if self.range.on_rollback == OnRollback::Fail || self.latest.is_some() {
             return Err(JetError::RolledBack(Box::new(rollback)));
@@ -50,7 +51,8 @@ impl ReadLoop {
         let held = marks.as_slice().iter().map(|mark| mark.seq).find(|seq| *seq <= good && *seq < self.next);
         (self.next, self.earliest) = match (self.range.on_rollback, held) {
             (OnRollback::Continue, Some(seq)) => (seq + 1, false),
-            // A read of a range has its sequences; one that follows misses nothing that was stored anew below its first.
+            // A bounded read has fixed sequences. One with `follow` misses no message that was stored again below its
+            // start.
             (OnRollback::Continue, None) if !self.range.follow => (self.start, true),
             _ => (info.state.first_seq.max(1), true),
         };

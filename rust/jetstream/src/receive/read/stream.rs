@@ -1,4 +1,4 @@
-//! What the stream itself says: whether messages were lost, whether any are left, whether it is still the same.
+//! Checks of a read at the stream: lost messages, messages left, and its identity.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::api::{Api, StreamInfo};
 use base::error::{JetError, Loss, Result};
 
 impl ReadLoop {
-    /// A gap is deleted messages, which is fine, or the head of the stream has moved past it, which is loss.
+    /// Reports a loss if the head of the stream has moved past the gap. Otherwise its messages were deleted, which is
+    /// no loss.
     pub(super) async fn report_loss_since(&mut self, gap: u64) -> Result<()> {
         let first = self.stream_info().await?.state.first_seq;
         if first > gap { self.lost(gap, first).await } else { Ok(()) }
@@ -18,7 +19,7 @@ impl ReadLoop {
 
     pub(super) async fn lost(&mut self, from: u64, first: u64) -> Result<()> {
         let loss = Loss { stream: self.range.stream.clone(), asked: (from, self.end), available: first };
-        // With a filter it is unknown whether what is gone would have matched.
+        // With a filter it is unknown whether the lost messages would have matched.
         if !self.range.warn_on_loss && self.range.subjects.is_empty() {
             return Err(JetError::DataLoss(Box::new(loss)));
         }
@@ -30,12 +31,12 @@ impl ReadLoop {
         Api::new(&self.conn, &self.range.prefix).within(self.range.timeout.min(self.range.outage))
     }
 
-    /// How long nothing may be heard of a server.
+    /// Returns the maximum silence of a server.
     pub(super) fn silence(&self) -> Duration {
         SILENCE_TIMEOUT.min(self.range.outage)
     }
 
-    /// What is left of the time for which servers may be away, which begins now if it has not.
+    /// Returns the rest of the outage time. The outage starts now if it has not started.
     pub(super) fn outage_left(&mut self) -> Duration {
         let since = self.away.get_or_insert_with(Instant::now);
         self.range.outage.saturating_sub(since.elapsed())
@@ -49,7 +50,7 @@ impl ReadLoop {
         self.api().stream_info(&self.range.stream).await
     }
 
-    /// Asks the stream's leader for the next message there is, for each filter in turn.
+    /// Asks the stream's leader for the next message of each filter; true if there is none.
     pub(super) async fn nothing_left(&self) -> Result<bool> {
         for filter in self.range.filters() {
             let next = self

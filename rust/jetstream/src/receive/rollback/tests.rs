@@ -10,7 +10,7 @@ fn extent(first_seq: u64, last_seq: u64) -> Extent {
     Extent { first_seq, last_seq, last_nanos: Some(mark(last_seq).nanos) }
 }
 
-/// Looks up what `decide` asks for in a stream, and counts how often.
+/// Runs `decide` with lookups in a stream, and counts them.
 fn verdict(marks: &[Mark], extent: &Extent, message: impl Fn(u64) -> Option<i64>) -> (RollbackVerdict, usize) {
     let mut looked_up = Vec::new();
     loop {
@@ -22,23 +22,23 @@ fn verdict(marks: &[Mark], extent: &Extent, message: impl Fn(u64) -> Option<i64>
 }
 
 #[test]
-fn a_stream_that_only_grew_holds_with_at_most_one_look() {
+fn grown_stream_holds_with_at_most_one_lookup() {
     let marks = [mark(50), mark(40), mark(10)];
     let there = |seq| Some(mark(seq).nanos);
     assert_eq!(verdict(&marks, &extent(1, 50), there), (RollbackVerdict::Holds, 0));
     assert_eq!(verdict(&marks, &extent(1, 90), there), (RollbackVerdict::Holds, 1));
     assert_eq!(verdict(&[], &extent(1, 90), there), (RollbackVerdict::Holds, 0));
-    // Expired or purged: nothing contradicts, and nothing is looked up.
+    // Expired or purged: nothing contradicts, and no lookup is needed.
     assert_eq!(verdict(&marks, &extent(51, 50), there), (RollbackVerdict::Holds, 0));
     assert_eq!(verdict(&marks, &extent(80, 90), there), (RollbackVerdict::Holds, 0));
 }
 
 #[test]
-fn a_deleted_message_leaves_the_decision_to_an_older_one() {
+fn deleted_message_defers_to_an_older_mark() {
     let marks = [mark(50), mark(40), mark(10)];
     let deleted = |seq| (seq != 50).then(|| mark(seq).nanos);
     assert_eq!(verdict(&marks, &extent(1, 90), deleted), (RollbackVerdict::Holds, 2));
-    // The last message was deleted, so the stream's last time is not its own.
+    // The last message was deleted, so the stream's last time is not that of the mark.
     let odd = Extent { last_nanos: Some(5), ..extent(1, 50) };
     assert_eq!(verdict(&marks, &odd, deleted), (RollbackVerdict::Holds, 2));
     let other = |seq| (seq != 50).then(|| if seq > 20 { 5 } else { mark(seq).nanos });
@@ -51,7 +51,7 @@ fn a_deleted_message_leaves_the_decision_to_an_older_one() {
 }
 
 #[test]
-fn a_stream_that_ends_before_or_has_others_went_back() {
+fn shorter_or_different_stream_is_rolled_back() {
     let marks = [mark(50), mark(40), mark(10)];
     let there = |seq| Some(mark(seq).nanos);
     let rolled_back = |expected, found, last_good| RollbackVerdict::RolledBack { expected, found, last_good };
@@ -59,7 +59,7 @@ fn a_stream_that_ends_before_or_has_others_went_back() {
     assert_eq!(verdict(&marks, &extent(1, 45), there).0, rolled_back(mark(50), end(45), Some(mark(40))));
     assert_eq!(verdict(&marks, &extent(1, 40), there), (rolled_back(mark(50), end(40), Some(mark(40))), 0));
     assert_eq!(verdict(&marks, &extent(1, 0), there), (rolled_back(mark(50), end(0), None), 0));
-    // Grown past the position again, from 30 on with others.
+    // The stream has grown past the position again, with other messages from 30 on.
     let grown = |seq| Some(if seq > 30 { -1 } else { mark(seq).nanos });
     let other = Found::Other(Mark { seq: 50, nanos: -1 });
     assert_eq!(verdict(&marks, &extent(1, 90), grown).0, rolled_back(mark(50), other, Some(mark(10))));
@@ -68,7 +68,7 @@ fn a_stream_that_ends_before_or_has_others_went_back() {
 }
 
 #[test]
-fn times_in_microseconds_are_compared_in_microseconds() {
+fn microsecond_marks_are_compared_in_microseconds() {
     let coarse = Mark { seq: 1, nanos: 5_000 };
     assert!(coarse.is_of(5_000) && coarse.is_of(5_999) && !coarse.is_of(6_000) && !coarse.is_of(4_999));
     let before_1970 = Mark { seq: 1, nanos: -5_000 };
@@ -78,7 +78,7 @@ fn times_in_microseconds_are_compared_in_microseconds() {
 }
 
 #[test]
-fn few_marks_are_kept_and_old_ones_among_them() {
+fn marks_are_few_and_include_old_ones() {
     let mut marks = Marks::default();
     for seq in 1..=100_000 {
         marks.push(mark(seq));
@@ -86,7 +86,7 @@ fn few_marks_are_kept_and_old_ones_among_them() {
     }
     let seqs: Vec<_> = marks.as_slice().iter().map(|mark| mark.seq).collect();
     assert_eq!((seqs.len(), seqs[0], seqs[MAX_MARKS - 1]), (MAX_MARKS, 100_000, 1));
-    // Distances grow with age: there is one for each power of some number.
+    // Distances grow with age: one for each power of some number.
     let distances: Vec<_> = seqs.iter().map(|seq| 100_000 - seq).collect();
     assert!(distances.windows(3).all(|near| near[2] > near[1] && near[1] > near[0]), "{distances:?}");
     assert!(distances[1] < 100 && distances[3] < 10_000, "{distances:?}");
@@ -95,9 +95,9 @@ fn few_marks_are_kept_and_old_ones_among_them() {
     assert_eq!(Marks::new(marks.as_slice().to_vec()), marks);
 }
 
-/// Random histories: a stream that is appended to, deleted from, purged, expired and rolled back.
+/// Random histories: a stream is appended to, deleted from, purged, expired and rolled back.
 #[test]
-fn no_rollback_is_reported_that_was_none_and_none_is_missed_that_can_be_seen() {
+fn random_histories_have_no_false_and_no_missed_rollbacks() {
     let mut dice = 1_u64;
     let mut below = |end: u64| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -149,7 +149,7 @@ fn no_rollback_is_reported_that_was_none_and_none_is_missed_that_can_be_seen() {
                 assert!(expected.seq > to);
                 assert!(last_good.is_none_or(|good| good.seq <= to));
             }
-            // Every message that could show it is gone.
+            // Every message that could prove the rollback is gone.
             (Some(to), RollbackVerdict::Holds) => {
                 unseen += 1;
                 let shows = |mark: &&Mark| mark.seq > to && (mark.seq > last || stream.contains_key(&mark.seq));

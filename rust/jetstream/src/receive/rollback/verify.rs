@@ -1,4 +1,4 @@
-//! Asks the server for what `decide` needs.
+//! Lookups that `decide` needs, at the server.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::api::{Api, StreamState};
 use base::error::{JetError, Result};
 use columns::decode::nanoseconds;
 
-/// A new leader may not have applied all that is committed when it answers, so a contradiction is looked at again.
+/// Number and interval of repeated comparisons after a contradiction: a new leader may answer before it has applied all
+/// committed messages.
 const CONFIRMATIONS: u32 = 3;
 const LOOK_UP_INTERVAL: Duration = Duration::from_millis(300);
 
@@ -24,16 +25,18 @@ impl From<&StreamState> for Extent {
     }
 }
 
-/// The time of a stored message as the stream's leader has it; a mirror that answers direct gets may have kept what the
-/// stream lost. `None`: there is no such message.
+/// Returns the time of a stored message; `None` if it does not exist. The stream's leader answers, because a mirror
+/// with direct gets may still have messages that the stream lost.
 pub async fn look_up(api: Api<'_>, stream: &str, seq: u64) -> Result<Option<i64>> {
     let Some(found) = api.find_message(stream, &json!({"seq": seq})).await? else { return Ok(None) };
     let wrong = || JetError::Protocol { what: "STREAM.MSG.GET".into(), answer: found.time.clone() };
     nanoseconds(found.time.as_bytes()).map(Some).ok_or_else(wrong)
 }
 
-/// Compares marks, the newest first, with the stream, which is asked for its extent unless that is known. `None`: nothing
-/// contradicts them. Without permission for `STREAM.MSG.GET` only a stream that ends before them does.
+/// Compares marks, newest first, with the stream; `None` if nothing contradicts them.
+///
+/// Requests the stream's extent unless it is known. Without permission for `STREAM.MSG.GET` it detects only a stream
+/// that ends before the marks.
 pub async fn verify(api: Api<'_>, stream: &str, marks: &[Mark], mut known: Option<Extent>) -> Result<Option<Rollback>> {
     let mut found = None;
     for attempt in 0..=CONFIRMATIONS {
@@ -56,7 +59,7 @@ pub async fn verify(api: Api<'_>, stream: &str, marks: &[Mark], mut known: Optio
                 }
                 RollbackVerdict::Look(seq) => {
                     match look_up(api, stream, seq).await {
-                        // Not asked for each of them: a refusal is told to `error_cb`.
+                        // Not repeated for each mark: `error_cb` gets every permission error.
                         Err(JetError::Permission { .. }) => looked_up.extend(marks.iter().map(|mark| (mark.seq, None))),
                         time => looked_up.push((seq, time?)),
                     }

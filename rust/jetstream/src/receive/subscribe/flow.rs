@@ -1,8 +1,8 @@
-//! Flow control of push consumers (ADR-15): the server sends so many bytes, and a question half way; until that is answered
-//! it sends no more than the other half.
+//! Flow control of push consumers (ADR-15). The server sends a window of bytes with a flow control message halfway.
+//! Until the client answers it, the server sends only the second half.
 //!
-//! It is answered once little is left of what came before it, not once nothing is: else whoever takes messages waits for
-//! a round trip each time, in which nothing comes. What may wait grows by that little, and the limits are far above it.
+//! The client answers once little is left of the earlier messages. If it waited until none is left, every answer would
+//! cost a round trip without messages. The buffer grows by this little, and the limits are far above it.
 
 use std::collections::VecDeque;
 
@@ -14,14 +14,14 @@ use client::outbox::Outgoing;
 use client::traffic::Verb;
 use wire::nats::Subject;
 
-/// What may be left of what came before; and at most this part of what may wait.
+/// Unread messages and bytes at which flow control is answered, at most this fraction of the limits.
 const LEFT: SubscriptionLimits = SubscriptionLimits { messages: 8192, bytes: 1 << 20 };
 const PART: usize = 8;
 
-/// The server's questions, and how far the messages before them were taken.
+/// Unanswered flow control messages, and the progress of the reader.
 #[derive(Default)]
 pub(super) struct FlowControl {
-    /// Each with the messages and bytes that had come before it, of all.
+    /// Reply subjects with the total messages and bytes before them.
     asked: VecDeque<(Subject, u64, u64)>,
     messages: u64,
     bytes: u64,
@@ -30,14 +30,14 @@ pub(super) struct FlowControl {
 }
 
 impl FlowControl {
-    /// The server asks, and so much waits.
+    /// Records a flow control message behind `waiting` messages and bytes.
     pub fn asked(&mut self, conn: &Connection, subject: Subject, waiting: (usize, usize), limits: SubscriptionLimits) {
         let (messages, bytes) = (waiting.0 as u64, waiting.1 as u64);
         self.asked.push_back((subject, self.messages + messages, self.bytes + bytes));
         self.answer_due(conn, limits);
     }
 
-    /// A message was taken.
+    /// Records a read message.
     pub fn taken(&mut self, conn: &Connection, bytes: usize, limits: SubscriptionLimits) {
         self.messages += 1;
         self.bytes += bytes as u64;
@@ -59,13 +59,13 @@ impl FlowControl {
         }
     }
 
-    /// Whether something was answered since this was asked last.
+    /// Returns whether an answer was sent since the last call.
     pub fn take_answered(&mut self) -> bool {
         std::mem::take(&mut self.answered)
     }
 }
 
-/// Answers a question.
+/// Answers a flow control message.
 pub(super) fn answer(conn: &Connection, subject: Subject) {
     let message = Outgoing { subject, reply: None, headers: None, payload: Bytes::new() };
     conn.outbox.push(message, Verb::Subscribe);

@@ -1,5 +1,5 @@
-//! The task behind a subscription: from the connection's channel into the queue, with what a push consumer's status
-//! messages ask for.
+//! Task of a subscription: moves messages from the connection into the buffer, and handles a push consumer's status
+//! messages.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -25,16 +25,16 @@ use client::transport::Subscriber;
 use runtime::task::{Spot, weak_spot};
 use wire::message::Message;
 
-/// The server's sign of life, or its question for one.
+/// Status code of heartbeats and flow control messages.
 const IDLE_HEARTBEAT: u16 = 100;
-/// After this many messages those who wait are woken, even where more are at hand.
+/// Messages after which waiting readers are woken, even if more are available.
 const BURST: usize = 1024;
-/// One of this many messages is kept as a mark, to tell later whether the stream went back.
+/// One of this many messages is kept as a mark, to detect a rolled back stream later.
 const MARK_EVERY: u64 = 1_024;
 
-/// The task that moves messages from the connection's channel, which drops silently when full, into the queue.
+/// Task that moves messages out of the connection's buffer, which discards silently when full.
 pub struct Pump {
-    /// Comes once the subscription was handed to the connection.
+    /// Resolves once the subscription was handed to the connection.
     pub subscriber: oneshot::Receiver<Subscriber>,
     pub orders: UnboundedReceiver<(Order, OutboxSlot)>,
     pub shared: Arc<SharedSubscription>,
@@ -50,7 +50,7 @@ impl Pump {
                 biased;
                 made = &mut self.subscriber => break made.ok(),
                 order = self.orders.recv() => match order {
-                    // It is never made.
+                    // The subscription is never made.
                     Some((Order::Unsubscribe, _)) | None => break None,
                     Some(order) => due.push_back(order),
                 },
@@ -59,10 +59,10 @@ impl Pump {
         if let Some(mut subscriber) = subscriber {
             self.pass_on(&mut subscriber, due).await;
         }
-        self.shared.end(self.conn.hub.failure());
+        self.shared.end(self.conn.state.failure());
     }
 
-    /// Until the subscription ends; `due` are the orders whose turn has not come.
+    /// Runs until the subscription ends. `due` has the orders that wait for their outbox slots.
     async fn pass_on(&mut self, subscriber: &mut Subscriber, mut due: VecDeque<(Order, OutboxSlot)>) {
         loop {
             let more = tokio::select! {
@@ -70,7 +70,7 @@ impl Pump {
                 order = self.orders.recv() => match order {
                     Some((order, turn)) => {
                         if matches!(order, Order::Unsubscribe) {
-                            // What has arrived by now is the last.
+                            // The messages received by now are the last.
                             let (shared, conn, tell) = (&self.shared, &self.conn, &self.on_notice);
                             while Self::burst(subscriber, shared, conn, tell).now_or_never() == Some(true) {}
                             self.shared.end(None);
@@ -78,7 +78,7 @@ impl Pump {
                         due.push_back((order, turn));
                         true
                     }
-                    // Nobody holds the subscription any more.
+                    // The subscription was dropped.
                     None => apply_order(subscriber, Order::Unsubscribe),
                 },
                 open = come(&mut due) => match due.pop_front() {
@@ -87,13 +87,13 @@ impl Pump {
                         turn.pass();
                         more
                     }
-                    // The connection is closed, which ends the channel too, after what is still in it.
+                    // A closed connection ends the channel too, after the messages in it.
                     _ => true,
                 },
                 more = Self::burst(subscriber, &self.shared, &self.conn, &self.on_notice) => {
                     self.shared.came();
                     if self.shared.lock().flow.take_answered() {
-                        // It goes out now, not once all that has come is in the queue.
+                        // The answer is sent now, before the rest is buffered.
                         yield_now().await;
                     }
                     more
@@ -105,7 +105,7 @@ impl Pump {
         }
     }
 
-    /// Takes what is there, at least one message; false at the end.
+    /// Moves the available messages, at least one; false at the end.
     async fn burst(
         subscriber: &mut Subscriber,
         shared: &SharedSubscription,
@@ -144,7 +144,7 @@ impl Pump {
     }
 }
 
-/// Waits until the first order may be handed over; false where none ever will be.
+/// Waits until the first order's slot is reached; false if it never is.
 async fn come(due: &mut VecDeque<(Order, OutboxSlot)>) -> bool {
     match due.front_mut() {
         Some((_, turn)) => turn.wait().await,
@@ -152,7 +152,7 @@ async fn come(due: &mut VecDeque<(Order, OutboxSlot)>) -> bool {
     }
 }
 
-/// False where the subscription ends with it.
+/// Performs an order; false if it ends the subscription.
 fn apply_order(subscriber: &mut Subscriber, order: Order) -> bool {
     match order {
         Order::After(limit) => {
@@ -189,7 +189,7 @@ impl SharedSubscription {
                 return state.heartbeat(conn, self.kind, self.limits, &message);
             }
             let meta = message.meta();
-            // Lost on the way, or the consumer began anew: nothing after it is in order.
+            // A message was lost, or the consumer restarted. Later messages are not in order.
             let in_order = meta.is_some_and(|meta| meta.consumer_seq == state.consumer_seq + 1);
             if self.kind == SubscriptionKind::Ordered && (state.gap || !in_order) {
                 state.gap = true;
@@ -204,7 +204,7 @@ impl SharedSubscription {
         if self.is_full(&state, message.payload().len()) {
             state.dropped += 1;
             if self.kind == SubscriptionKind::Ordered {
-                // It is read again, from here.
+                // A new consumer starts after the last message in order.
                 state.gap = true;
                 state.seq = state.held_seq;
             }
@@ -220,13 +220,13 @@ impl SharedSubscription {
         state.bytes += waiting.payload();
         state.queue.push_back(waiting);
         drop(state);
-        malformed.into_iter().for_each(|error| conn.hub.tell(error));
+        malformed.into_iter().for_each(|error| conn.state.tell(error));
         None
     }
 }
 
 impl SubscriptionState {
-    /// Or flow control.
+    /// Handles a heartbeat or a flow control message.
     fn heartbeat(
         &mut self,
         conn: &Connection,
@@ -238,7 +238,7 @@ impl SubscriptionState {
             self.flow.asked(conn, reply.into(), (self.messages, self.bytes), limits);
             return None;
         }
-        // The server waits for an answer that it asked for; it comes by itself unless that request was lost.
+        // The server waits for the answer to a flow control message. That message arrives by itself unless it was lost.
         if let Some(stalled) = message.header("Nats-Consumer-Stalled")
             && self.queue.is_empty()
         {
@@ -252,7 +252,7 @@ impl SubscriptionState {
             self.gap = true;
             return None;
         }
-        // Nothing has come yet: the consumer is older than this subscription.
+        // No message was received yet: the consumer is older than this subscription.
         (self.consumer_seq > 0).then_some(SubscriptionNotice::Missed {
             seq: self.seq,
             consumer_seq: self.consumer_seq,

@@ -1,4 +1,4 @@
-//! Waiting for messages, and for what else may happen to a subscription.
+//! Waits for messages and other events of a subscription.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use base::error::Result;
 use base::lock::lock;
 use client::Link;
 
-/// Why a wait is over.
+/// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
     Messages,
-    /// No more will come.
+    /// No more messages follow.
     Ended,
-    /// A message is missing in an ordered subscription.
+    /// An ordered subscription lacks a message.
     Gap,
-    /// Nothing came for the time that was given, not even a heartbeat.
+    /// No message and no heartbeat arrived within the given silence.
     Silent,
-    /// The wait was over; heartbeats may have come.
+    /// The wait timed out; heartbeats may have arrived.
     Late,
-    /// The link broke and is there again: the server may have lost an ordered subscription's consumer. Said once.
+    /// A reconnect: the server may have lost an ordered subscription's consumer. Reported once.
     Relinked,
 }
 
 impl Subscription {
-    /// Waits until a message waits or none will come; an error where it is over and nobody had asked for that.
-    /// At most `silence` after the last sign of life, and at most `wait` in all.
+    /// Waits for a message or the end; an error if the caller did not request the end. Waits at most `silence` after
+    /// the last message or heartbeat, and at most `wait` in total.
     pub async fn ready(&self, silence: Option<Duration>, wait: Option<Duration>) -> Result<Ready> {
         match wait {
             None => self.changes(silence).await,
@@ -60,7 +60,7 @@ impl Subscription {
             match silence {
                 None => changed.await,
                 Some(silence) => {
-                    // Not from here on: who asks often, with little time, has to learn of it too.
+                    // Counted from the last message, so that frequent short waits detect the silence too.
                     let end = *lock(&self.shared.alive) + silence;
                     if tokio::time::timeout_at(end, changed).await.is_err() {
                         return Ok(Ready::Silent);
@@ -70,8 +70,7 @@ impl Subscription {
         }
     }
 
-    /// Waits until nothing came for so long, not even a heartbeat, or the link broke and is there again, or it is over:
-    /// whether anybody takes what has come, or not.
+    /// Waits for a silence without message or heartbeat, a reconnect, or the end, regardless of unread messages.
     pub async fn quiet(&self, silence: Duration) -> Ready {
         let mut link = self.link();
         loop {
@@ -89,7 +88,7 @@ impl Subscription {
         }
     }
 
-    /// The link, where it matters.
+    /// Returns the link for ordered subscriptions, which depend on it.
     fn link(&self) -> Option<watch::Receiver<Link>> {
         (self.shared.kind == SubscriptionKind::Ordered).then(|| self.conn.link.clone())
     }
