@@ -1,4 +1,4 @@
-//! Acknowledging rows of a batch, as Python calls it.
+//! Acks of the rows of a batch, and of single messages.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ use wire::subject;
 
 #[pymethods]
 impl Connection {
-    /// Sends one ack per chosen row of `batch`: `rows` is None, row numbers, or a mask.
+    /// Sends one ack per selected row of `batch`. `rows` is None, row numbers, or a mask.
     #[pyo3(signature = (batch, kind, rows, *, delay=None, reason=None, confirm=None))]
     fn ack_rows(
         &self,
@@ -35,7 +35,7 @@ impl Connection {
         self.acknowledge(subjects, kind, delay, reason, confirm)
     }
 
-    /// Queues one ack, which goes out at the end of the loop's turn, or at once where there is no loop.
+    /// Queues one ack. It is sent at the end of the loop's iteration, or at once without a loop.
     #[pyo3(signature = (event_loop, reply, kind, *, delay=None, reason=None))]
     fn ack_one(
         slf: &Bound<'_, Self>,
@@ -55,7 +55,7 @@ impl Connection {
         Connection::hold(slf, conn, event_loop, message, traffic::Verb::Ack).map(drop)
     }
 
-    /// Sends one ack to each reply subject; with `confirm` (seconds) waits for the server's word.
+    /// Sends one ack per reply subject. With `confirm` waits that many seconds for the server's confirmation.
     #[pyo3(signature = (replies, kind, *, delay=None, reason=None, confirm=None))]
     fn ack(
         &self,
@@ -92,7 +92,7 @@ impl Connection {
     }
 }
 
-/// The delay counts for a nak only, and is looked at there only.
+/// The delay is validated for a nak only.
 fn parse_kind(kind: &str, delay: Option<f64>, reason: Option<String>) -> PyResult<AckKind> {
     let verb: AckVerb = kind.parse()?;
     let delay = if verb == AckVerb::Nak { optional_seconds("delay", delay)? } else { None };

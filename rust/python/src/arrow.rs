@@ -1,4 +1,4 @@
-//! Arrow columns of any producer, as columns of rows: no Python object per row.
+//! Arrow columns of any producer, as columns of rows, without a Python object per row.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub fn unfit(what: &str, wanted: &str, found: &DataType) -> JetError {
     JetError::Type(format!("{what} must be a column of {wanted}, not {found}"))
 }
 
-/// A column that its producer's memory outlives.
+/// Wraps a column, so that its producer's memory is released by a thread with the GIL.
 fn payloads<T: Payloads + Send + 'static>(column: T) -> Box<dyn Payloads> {
     Box::new(Foreign::new(column))
 }
@@ -70,7 +70,7 @@ pub fn strings(what: &str, array: &ArrayRef) -> Result<Arc<dyn Texts>> {
     })
 }
 
-/// A whole string column, however many chunks it has.
+/// A string column in chunks.
 struct Chunks(Vec<(usize, Arc<dyn Texts>)>);
 
 impl Texts for Chunks {
@@ -102,7 +102,7 @@ pub struct HeaderColumn {
 }
 
 impl HeaderColumn {
-    /// `None`: no row has any.
+    /// Returns `None` for a column of type null.
     pub fn new(array: &ArrayRef) -> Result<Option<Self>> {
         if let DataType::Null = array.data_type() {
             return Ok(None);
@@ -114,7 +114,7 @@ impl HeaderColumn {
         Ok(Some(HeaderColumn { names: strings("headers", maps.keys())?, maps: maps.clone(), lists, texts }))
     }
 
-    /// Name and value of each header of a row; a null value is empty.
+    /// Iterates over the names and values of a row's headers. A null value is empty.
     pub fn of(&self, row: usize) -> impl Iterator<Item = (&str, &str)> {
         let offsets = self.maps.value_offsets();
         let entries = match self.maps.is_null(row) {

@@ -1,4 +1,4 @@
-//! Finished Arrow data as Python objects with the PyCapsule interface.
+//! Arrow data as Python objects with the PyCapsule interface.
 
 use std::sync::Arc;
 
@@ -83,14 +83,14 @@ fn position(index: isize, len: usize) -> PyResult<usize> {
         .ok_or_else(|| PyIndexError::new_err(format!("row {index} of a batch of {len}")))?)
 }
 
-/// Messages in columns.
+/// A batch of messages in columns.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Batch {
     pub inner: engine::Batch,
 }
 
 impl Batch {
-    /// Which rows an ack verb means: all, given numbers, or a mask.
+    /// Returns the rows that an ack verb selects: all, the given numbers, or those of a mask.
     pub fn select(&self, rows: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
         let len = self.inner.record.num_rows();
         let Some(rows) = rows else { return Ok((0..len).collect()) };
@@ -102,7 +102,7 @@ impl Batch {
                 return Ok(from_mask(mask, len).ok_or_else(|| wrong(mask.len()))?);
             }
         }
-        // Of numpy or pandas: into Python's own numbers and bools, all at once.
+        // Converts numpy or pandas values into Python's numbers and bools at once.
         let rows = if rows.hasattr("tolist")? { &rows.call_method0("tolist")? } else { rows };
         let mut chosen = Vec::new();
         let mut mask = Vec::new();
@@ -114,7 +114,7 @@ impl Batch {
             }
             match row.extract() {
                 Ok(number) => chosen.push(position(number, len)?),
-                // A bool of numpy's.
+                // A bool of numpy.
                 Err(_) if row.hasattr("item")? => mask.push(row.call_method0("item")?.is_truthy()?),
                 Err(err) => return Err(err.into()),
             }
@@ -153,13 +153,13 @@ impl Batch {
         self.inner.record.schema_ref().fields().iter().map(|f| f.name().clone()).collect()
     }
 
-    /// The same rows with `data` decoded from JSON.
+    /// Returns the same rows with `data` decoded from JSON.
     fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Batch> {
         let mut typed = typed(self.inner.record.schema_ref(), schema, mode, false)?;
         Ok(Batch { inner: typed.apply(self.inner.clone())? })
     }
 
-    /// The rows where the mask, an Arrow array of booleans, is true.
+    /// Returns the rows for which the mask, an Arrow array of booleans, is true.
     fn filter(&self, mask: pyo3_arrow::PyArray) -> PyResult<Batch> {
         let wrong = |err: String| pyo3::exceptions::PyValueError::new_err(err);
         let mask = mask.into_inner().0;
@@ -167,7 +167,7 @@ impl Batch {
         Ok(Batch { inner: self.inner.filter(mask).map_err(|err| wrong(err.to_string()))? })
     }
 
-    /// All payloads, one after the other: they lie so in the column.
+    /// Returns all payloads concatenated, as they are in the column.
     fn payload<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let column = self.inner.record.column_by_name("data").and_then(|column| column.as_binary_opt::<i32>());
         let bytes = column.map_or(&b""[..], |column| {
@@ -178,7 +178,7 @@ impl Batch {
         PyBytes::new(py, bytes)
     }
 
-    /// One row as a message; what the batch does not hold is empty.
+    /// Returns one row as a message. Fields without a column are empty.
     fn message<'py>(&self, session: &Bound<'py, PyAny>, index: isize) -> PyResult<Bound<'py, PyAny>> {
         let record = &self.inner.record;
         let row = position(index, record.num_rows())?;

@@ -1,4 +1,4 @@
-//! Waiting in a thread of Python: the GIL is released, signals are served.
+//! Waiting in a Python thread, with the GIL released and signals handled.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,11 +12,13 @@ use base::error::JetError;
 use runtime::task::spawn;
 use runtime::visit;
 
-/// How long a signal may wait while native code blocks.
+/// Maximum delay of a signal while native code blocks.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The only place that blocks: waits with the GIL released, and lets Ctrl-C and the caller's `tick` in every 50 ms.
-/// An error from either ends the work. Meanwhile this thread drives the connection.
+/// Waits for work with the GIL released. All blocking calls wait here.
+///
+/// It runs signal handlers and the caller's `tick` every 50 ms. An error of either ends the work. Meanwhile this thread
+/// drives the connection.
 pub fn block_on<T: Send + 'static>(
     py: Python<'_>,
     future: impl Future<Output = T> + Send + 'static,
@@ -31,7 +33,7 @@ pub fn block_on<T: Send + 'static>(
     let mut answer = Box::pin(async move {
         match receive.await {
             Ok(value) => Ok(value),
-            // A panic: its words follow.
+            // The task panicked. The text of the panic follows.
             Err(_) => Err(failure.await.unwrap_or_else(|_| JetError::Internal("the work was dropped".into()))),
         }
     });

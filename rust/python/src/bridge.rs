@@ -1,8 +1,9 @@
-//! Completions into asyncio: one wake-up for many.
+//! Delivery of results to asyncio, with one wake-up for many results.
 //!
-//! A tokio thread puts a finished result into the loop's mailbox, and writes one byte to a pipe if the mailbox was
-//! empty. The loop watches the pipe with `add_reader` and calls `drain`, which resolves all futures that are due. No
-//! tokio thread takes the GIL. A loop that watches no pipe is woken by `call_soon_threadsafe`, also once for many.
+//! A tokio thread puts a result into the loop's mailbox, and writes one byte to a pipe if the mailbox was empty. The
+//! loop watches the pipe with `add_reader` and calls `drain`, which resolves the futures of all results. No tokio
+//! thread takes the GIL. A loop that cannot watch a pipe is woken by `call_soon_threadsafe`, also once for many
+//! results.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -28,14 +29,14 @@ mod idle;
 mod system;
 mod wake;
 
-/// A result that becomes a Python object once the GIL is held.
+/// A result that becomes a Python object when the GIL is held.
 pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
 
 pub enum Event {
     Done(Result<Reply>),
-    /// Time to call the progress function.
+    /// A request to call the progress function.
     Tick,
-    /// Many small results at once, from a source that keeps its own futures.
+    /// Many small results at once, from a source that has its own futures.
     Many(Box<dyn FnOnce(Python<'_>) -> PyResult<()> + Send>),
 }
 
@@ -48,7 +49,7 @@ struct Events {
 
 pub struct Mailbox {
     events: Mutex<Events>,
-    /// Something came while the loop's thread lingered.
+    /// An event arrived while the loop's thread lingered.
     arrived: Notify,
     wake: Wake,
 }
@@ -67,14 +68,14 @@ impl Mailbox {
         }
     }
 
-    /// From now on nobody is woken; false where something waits already.
+    /// Disables wake-ups; false if events are waiting.
     fn begin_linger(&self) -> bool {
         let mut events = lock(&self.events);
         events.lingering = events.waiting.is_empty();
         events.lingering
     }
 
-    /// What came meanwhile: nothing else announces it.
+    /// Enables wake-ups and returns the events that arrived without one.
     fn end_linger(&self) -> Vec<(u64, Event)> {
         let mut events = lock(&self.events);
         events.lingering = false;
@@ -82,7 +83,7 @@ impl Mailbox {
     }
 }
 
-/// A progress function, and how to call it.
+/// A progress function, and the code that calls it.
 pub struct Progress {
     pub report: Box<dyn Fn(Python<'_>) -> PyResult<()> + Send + Sync>,
 }
@@ -99,7 +100,7 @@ struct WaitingFuture {
     cancel: tokio::task::AbortHandle,
 }
 
-/// One event loop's mailbox. Holds no reference to the loop, so that it goes when the loop goes.
+/// The mailbox of an event loop. It has no reference to the loop, so it does not keep the loop alive.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Bridge {
     pub mailbox: Arc<Mailbox>,
@@ -108,7 +109,7 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Starts work for a future of the loop; `start` gets the id under which to push its events.
+    /// Starts work for a future of the loop. `start` gets the id for the work's events.
     pub fn register(
         &self,
         future: Py<PyAny>,
@@ -120,7 +121,7 @@ impl Bridge {
             waiting.0 += 1;
             waiting.0
         };
-        // Its events wait until the loop's thread, this one, comes to drain them.
+        // Events of the work wait until this thread, the loop's, drains them.
         let cancel = start(id)?;
         lock(&self.waiting).1.insert(id, WaitingFuture { future, progress, cancel });
         Ok(())
@@ -146,7 +147,7 @@ impl Bridge {
             Event::Done(result) => {
                 let Some(waiting) = self.take_future(id) else { return Ok(()) };
                 let future = waiting.future.bind(py);
-                // Cancelled meanwhile: the result is dropped as it is, which gives fetched messages back.
+                // The future was cancelled. Dropping the result returns fetched messages.
                 if future.call_method0(intern!(py, "done"))?.is_truthy()? {
                     return Ok(());
                 }
@@ -155,7 +156,7 @@ impl Bridge {
             Event::Tick => {
                 let progress = lock(&self.waiting).1.get(&id).and_then(|waiting| waiting.progress.clone());
                 let Some(Err(err)) = progress.map(|progress| progress.tell(py)) else { return Ok(()) };
-                // The caller's own function failed: that ends the call.
+                // An exception of the caller's function ends the call.
                 let Some(waiting) = self.take_future(id) else { return Ok(()) };
                 waiting.cancel.abort();
                 settle(waiting.future.bind(py), Err(err))
@@ -166,7 +167,7 @@ impl Bridge {
 
 #[pymethods]
 impl Bridge {
-    /// `wake` is called, from any thread, when `drain` has something to do; without it `fileno` becomes readable.
+    /// `wake` is called from any thread when `drain` has work; without it `fileno` becomes readable.
     #[new]
     #[pyo3(signature = (wake=None))]
     fn new(wake: Option<Py<PyAny>>) -> PyResult<Self> {
@@ -174,39 +175,40 @@ impl Bridge {
         Ok(Bridge { mailbox: Arc::new(mailbox), waiting: Mutex::default(), idle: OnceLock::new() })
     }
 
-    /// The file descriptor that becomes readable when `drain` has something to do.
+    /// The file descriptor that becomes readable when `drain` has work.
     fn fileno(&self) -> PyResult<i32> {
         let none = || PyValueError::new_err("this bridge calls a function: it has no descriptor");
         Ok(self.mailbox.wake.descriptor().ok_or_else(none)?)
     }
 
-    /// Wakes whoever drains, though there may be nothing to do.
+    /// Wakes the loop, even if no event is waiting.
     fn ring(&self) {
         self.mailbox.wake.ring();
     }
 
-    /// Resolves every future that is due. Runs in the loop's thread.
+    /// Resolves the futures of all waiting events. Runs in the loop's thread.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         self.mailbox.wake.heard()?;
         let events = std::mem::take(&mut lock(&self.mailbox.events).waiting);
         self.deliver_all(py, events)
     }
 
-    /// Lets `linger` see whether the loop has something to do: its selector's descriptor, its queue, its timers, its
-    /// clock.
+    /// Lets `linger` detect work of the loop, from its selector's descriptor, its queue, its timers and its clock.
     fn watch_loop(&self, selector: i32, ready: Py<PyAny>, scheduled: Py<PyAny>, clock: Py<PyAny>) {
         let _already_set = self.idle.set(Idle::new(selector, ready, scheduled, clock));
     }
 
-    /// Where the loop has nothing else to do, waits here for the next event: this thread drives the connection, so that
-    /// a short round trip needs no hand-over between threads. Ends as soon as anything is due in the loop.
+    /// Waits for the next event in the loop's thread, if the loop has no other work.
+    ///
+    /// This thread drives the connection meanwhile, so a short round trip does not change threads. Ends as soon as the
+    /// loop has work.
     fn linger(&self, py: Python<'_>) -> PyResult<()> {
         self.linger_after(py, None)
     }
 }
 
 impl Bridge {
-    /// `linger`, where the loop has nothing to do but this one call of ours, which is made first.
+    /// As `linger`, if the loop has no work other than this call, which is made first.
     pub fn linger_after(&self, py: Python<'_>, call: Option<&dyn Fn() -> PyResult<()>>) -> PyResult<()> {
         let Some(idle) = self.idle.get() else { return Ok(()) };
         let Some(spell) = idle.spell(py, usize::from(call.is_some()))? else { return Ok(()) };
@@ -225,7 +227,7 @@ impl Bridge {
     }
 }
 
-/// Gives a future its outcome. One that has an outcome keeps it: it was cancelled.
+/// Sets the outcome of a future, unless it has one because it was cancelled.
 pub fn settle<'py>(future: &Bound<'py, PyAny>, outcome: PyResult<Bound<'py, PyAny>>) -> PyResult<()> {
     let py = future.py();
     let set = match outcome {
@@ -233,18 +235,18 @@ pub fn settle<'py>(future: &Bound<'py, PyAny>, outcome: PyResult<Bound<'py, PyAn
         Err(err) => future.call_method1(intern!(py, "set_exception"), (raisable(py, err.into()).into_value(py),)),
     };
     match set {
-        // asyncio and concurrent.futures have each their own.
+        // asyncio and concurrent.futures have different classes of this name.
         Err(err) if err.get_type(py).name()? != "InvalidStateError" => Err(err.into()),
         _ => Ok(()),
     }
 }
 
-/// Goes through all of it, whatever fails: the rest is not to wait for ever. One error is raised at the end; the others
-/// go where Python reports what nobody can catch.
+/// Processes all outcomes, even after an error, so that no future waits forever. Raises one error at the end. Reports
+/// the others as unraisable.
 pub fn all(py: Python<'_>, outcomes: impl Iterator<Item = PyResult<()>>) -> PyResult<()> {
     let mut raised: Option<PyErr> = None;
     for err in outcomes.filter_map(PyResult::err).map(PyErr::from) {
-        // Ctrl-C before any other.
+        // Ctrl-C has precedence.
         let (first, second) = match raised.take() {
             Some(earlier) if earlier.is_instance_of::<PyException>(py) => (err, Some(earlier)),
             Some(earlier) => (earlier, Some(err)),
@@ -258,7 +260,7 @@ pub fn all(py: Python<'_>, outcomes: impl Iterator<Item = PyResult<()>>) -> PyRe
     raised.map_or(Ok(()), |err| Err(err.into()))
 }
 
-/// No future takes a StopIteration: in a coroutine it would mean something else.
+/// Replaces a StopIteration, which a future rejects because a coroutine would misinterpret it.
 fn raisable(py: Python<'_>, err: PyErr) -> PyErr {
     if !err.is_instance_of::<PyStopIteration>(py) {
         return err;

@@ -1,4 +1,4 @@
-//! One piece of work: started at most once, awaited through a bridge or waited for in this thread.
+//! A call: work that is started at most once, and that a coroutine awaits through a bridge or a thread waits for.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use base::panics::caught;
 use runtime::foreign;
 use runtime::task::{Spot, spawn, weak_spot};
 
-/// Least time between two reports of progress.
+/// Minimum time between two progress reports.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 type Work = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
@@ -35,12 +35,12 @@ pub struct Call {
     work: Mutex<Option<Work>>,
     abort: Mutex<Option<AbortHandle>>,
     progress: Option<Arc<Progress>>,
-    /// Told that the work will end without a result, before it does.
+    /// Called before the work is cancelled.
     ending: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Call {
-    /// `work` runs without Python; `wrap` makes its result an object.
+    /// Creates a call. `work` runs without Python; `wrap` converts its result into an object.
     pub fn new<T: Send + 'static>(
         work: impl Future<Output = Result<T>> + Send + 'static,
         wrap: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Bound<'py, PyAny>> + Send + 'static,
@@ -53,12 +53,12 @@ impl Call {
         Call { work: Mutex::new(Some(Box::pin(work))), abort: Mutex::default(), progress: None, ending: None }
     }
 
-    /// Work without a result: None in Python.
+    /// Creates a call whose result is None.
     pub fn unit(work: impl Future<Output = Result<()>> + Send + 'static) -> Self {
         Call::new(work, |py, ()| Ok(py.None().into_bound(py)))
     }
 
-    /// With what is to be told when it is cancelled.
+    /// Sets a function that is called before a cancellation.
     pub fn before_cancel(mut self, ending: impl Fn() + Send + Sync + 'static) -> Self {
         self.ending = Some(Box::new(ending));
         self
@@ -76,7 +76,7 @@ impl Call {
 
 #[pymethods]
 impl Call {
-    /// Starts the work; returns the future of `loop` that `bridge` will resolve.
+    /// Starts the work and returns the future of `loop` that `bridge` resolves.
     fn start<'py>(
         &self,
         py: Python<'py>,
@@ -90,7 +90,7 @@ impl Call {
         bridge.register(future.clone().unbind(), progress, |id| {
             let mailbox = bridge.mailbox.clone();
             let failed = move |error| mailbox.push(id, Event::Done(Err(error)));
-            // Made here: the task may be ended before it has begun.
+            // Created here, because the task can be cancelled before it has begun.
             let outcome = Outcome { mailbox: bridge.mailbox.clone(), id, told: false };
             let work = async move {
                 let outcome = outcome;
@@ -113,7 +113,7 @@ impl Call {
         Ok(future)
     }
 
-    /// Does the work while this thread waits, the GIL released. Ctrl-C ends it.
+    /// Runs the work while this thread waits with the GIL released. Ctrl-C cancels it.
     fn block<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let work = self.take_work()?;
         let tick = |py: Python<'_>| self.progress.as_ref().map_or(Ok(()), |progress| progress.tell(py));
@@ -126,7 +126,7 @@ impl Call {
         done??(py)
     }
 
-    /// Ends work that was started; its future is the caller's to cancel.
+    /// Cancels work that was started. The caller cancels its future.
     fn cancel(&self) {
         if let Some(abort) = lock(&self.abort).take() {
             self.ending.iter().for_each(|ending| ending());
@@ -135,7 +135,7 @@ impl Call {
     }
 }
 
-/// Says what became of a call, also where its task was ended: otherwise the bridge would keep its future.
+/// Reports the outcome of a call, even if its task is cancelled. Otherwise the bridge would keep the future.
 struct Outcome {
     mailbox: Arc<Mailbox>,
     id: u64,
@@ -151,20 +151,21 @@ impl Outcome {
 
 impl Drop for Outcome {
     fn drop(&mut self) {
-        // After a panic its words follow.
+        // After a panic the task reports the panic's text.
         if !self.told && !std::thread::panicking() {
             self.mailbox.push(self.id, Event::Done(Err(JetError::Internal("the call was ended".into()))));
         }
     }
 }
 
-/// At the end of the process: waits, at most `timeout` seconds and as long as something moves, until the servers have
-/// what was sent on these connections and on those that are gone. None where there is nothing to wait for.
+/// Waits at the end of the process until the servers have received all data of these and of dropped connections.
+///
+/// Waits at most `timeout` seconds, and only while there is progress. None if there is nothing to wait for.
 #[pyfunction]
 pub fn last_words(connections: Vec<Bound<'_, Connection>>, timeout: f64) -> PyResult<Option<Call>> {
     let timeout = seconds("timeout", timeout)?;
     runtime::ending();
-    // What a forked child has inherited is its parent's to send.
+    // A forked child has inherited data that its parent sends.
     let ours: Vec<_> = connections.iter().filter_map(|connection| connection.get().get().ok()).collect();
     if ours.is_empty() && !runtime::any_lingering() {
         return Ok(None);
@@ -177,13 +178,13 @@ pub fn last_words(connections: Vec<Bound<'_, Connection>>, timeout: f64) -> PyRe
     Ok(Some(Call::unit(work)))
 }
 
-/// Number of native tasks of this process that have not ended; for tests of what is left behind.
+/// Number of native tasks of this process that have not ended, for tests of leaks.
 #[pyfunction]
 pub fn alive_tasks() -> PyResult<usize> {
     Ok(runtime::handle()?.metrics().num_alive_tasks())
 }
 
-/// Lets the next task that comes to this spot panic there, to test what becomes of it. Debug builds only.
+/// Makes the next task panic at this place, for tests. Debug builds only.
 #[cfg(debug_assertions)]
 #[pyfunction]
 pub fn force_panic(spot: &str) -> PyResult<()> {

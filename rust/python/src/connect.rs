@@ -1,4 +1,4 @@
-//! The connection as Python holds it, and the verbs that go through it.
+//! The class `Connection`, and its opening and closing.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
@@ -18,16 +18,16 @@ use runtime::Owned;
 #[pyclass(frozen, weakref, module = "jetarrow._jetarrow")]
 pub struct Connection {
     inner: Owned<Arc<engine::Connection>>,
-    /// The event loop that will kick the outbox at the end of its turn; 0 is none.
+    /// Id of the event loop that will flush the outbox at the end of its iteration; 0 for none.
     pub promised: AtomicUsize,
-    /// The publishers that core messages stay behind.
+    /// The publishers whose messages precede later core messages.
     pub publisher_fences: Arc<PublisherFences>,
-    /// Of core messages.
+    /// Copies of core messages.
     pub copies: Mutex<Copies>,
 }
 
 impl Connection {
-    /// The connection, for use in this process only.
+    /// Returns the connection. Fails in a forked process.
     pub fn get(&self) -> Result<Arc<engine::Connection>, JetError> {
         self.inner.get().cloned()
     }
@@ -37,7 +37,7 @@ impl Connection {
     }
 }
 
-/// Opens a connection; the call's result is a `Connection`.
+/// Opens a connection. The call's result is a `Connection`.
 #[pyfunction]
 #[pyo3(signature = (options, notices))]
 pub fn connect(py: Python<'_>, options: RawOptions, notices: Option<&Notices>) -> PyResult<Call> {
@@ -51,7 +51,7 @@ pub fn connect(py: Python<'_>, options: RawOptions, notices: Option<&Notices>) -
 
 #[pymethods]
 impl Connection {
-    /// Sends what is queued and ends the connection; in a hurry without waiting for a server that is slow.
+    /// Flushes the outbox and closes the connection. With `hurry` it does not wait for a slow server.
     #[pyo3(signature = (hurry=false))]
     fn close(&self, hurry: bool) -> PyResult<Call> {
         let conn = self.get()?;

@@ -1,4 +1,4 @@
-//! Message ids for a table of rows, as one Arrow column.
+//! Message ids of a table's rows, as one Arrow column.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,11 +18,11 @@ use base::lock::lock;
 use jetstream::publish::content_ids as engine;
 use jetstream::publish::rows::{Payloads, Texts};
 
-/// The ids of one task, see the engine.
+/// The message ids of one task, see [`jetstream::publish::content_ids`].
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct ContentIds {
     inner: Mutex<engine::ContentIds>,
-    /// Whether rows without an id get one.
+    /// Rows without an id get one from their content.
     content: bool,
 }
 
@@ -35,7 +35,7 @@ impl ContentIds {
         ContentIds { inner, content: scope.is_some() }
     }
 
-    /// One id per row; a row with a `msg_id` keeps it, one without data has none.
+    /// Returns one id per row. A row with a `msg_id` keeps it, and a row without data has none.
     #[pyo3(signature = (table, subject=None))]
     fn column(&self, py: Python<'_>, table: &Bound<'_, PyAny>, subject: Option<&str>) -> PyResult<Ids> {
         let source = IdSource::new(table)?;
@@ -46,7 +46,7 @@ impl ContentIds {
             for row in 0..source.len {
                 match (source.msg_id(row), source.payload(row)) {
                     (Some(own), _) => {
-                        // An empty id is none.
+                        // An empty id is absent.
                         if !own.is_empty() && !ids.own(own) && repeated.is_none() {
                             repeated = Some((row, own.to_owned()));
                         }
@@ -72,7 +72,7 @@ impl ContentIds {
     }
 }
 
-/// The columns of a table that a message's id is made of.
+/// The columns of a table that determine a message's id.
 struct IdSource {
     len: usize,
     payloads: Box<dyn Payloads>,
@@ -129,7 +129,7 @@ impl Ids {
         self.array.len()
     }
 
-    /// The first row whose own id another row had, and that id.
+    /// The first row whose own id repeats that of another row, and the id.
     #[getter]
     fn repeated(&self) -> Option<(usize, String)> {
         self.repeated.clone()

@@ -1,4 +1,4 @@
-//! Plain values out of Python's hands.
+//! Conversion of plain Python values.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pyo3::types::{PyIterator, PyString};
 use crate::error::{PyResult, Raised};
 use base::error::JetError;
 
-/// Seconds from Python: finite, not negative, and short enough that no clock overflows.
+/// Converts seconds. They are finite, not negative and below the range of any clock.
 pub fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     const YEAR: f64 = 366.0 * 24.0 * 3600.0;
     if !value.is_finite() || value < 0.0 {
@@ -19,17 +19,17 @@ pub fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     Ok(Duration::from_secs_f64(value.min(YEAR)))
 }
 
-/// `seconds`, where the value may be left out.
+/// Converts optional seconds, as [`seconds`].
 pub fn optional_seconds(name: &str, value: Option<f64>) -> PyResult<Option<Duration>> {
     value.map(|value| seconds(name, value)).transpose()
 }
 
-/// The name of a value's class, for messages.
+/// Returns the name of a value's class, for errors.
 pub fn type_name(value: &Bound<'_, PyAny>) -> String {
     value.get_type().name().map_or_else(|_| "an object".into(), |name| name.to_string())
 }
 
-/// What a sequence holds, one per row.
+/// Iterates over a sequence with one entry per row.
 pub fn entries<'py>(what: &str, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     Ok(values.try_iter().map_err(|err| match err.is_instance_of::<PyTypeError>(values.py()) {
         true => PyTypeError::new_err(format!("{what} must be a sequence or Arrow data, not {}", type_name(values))),
@@ -37,12 +37,13 @@ pub fn entries<'py>(what: &str, values: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     })?)
 }
 
-/// Said of a string that cannot be sent.
+/// Reason of the error for a string that cannot be encoded.
 pub const SURROGATE: &str = "it has a lone surrogate, which has no UTF-8";
 
-/// A string's text. Where it has none `wrong` is the error: Python's own would carry the string, which may be a secret.
+/// Returns the text of a string, or the error `wrong`. Python's own error would contain the string, which can be a
+/// secret.
 pub fn utf8(text: &Bound<'_, PyString>, wrong: impl FnOnce() -> JetError) -> PyResult<PyBackedStr> {
-    // A subclass may have a finalizer, which must not run wherever we drop the text.
+    // A subclass can have a finalizer, which must not run at the place where the text is dropped.
     let exact = match text.is_exact_instance_of::<PyString>() {
         true => Ok(text.clone()),
         false => text.to_str().map(|copy| PyString::new(text.py(), copy)),
@@ -50,7 +51,7 @@ pub fn utf8(text: &Bound<'_, PyString>, wrong: impl FnOnce() -> JetError) -> PyR
     exact.and_then(PyBackedStr::try_from).map_err(|_| wrong().into())
 }
 
-/// A subject, or a queue's name. A lone surrogate in it has no UTF-8, which its error says as all others of subjects do.
+/// A subject or queue name. A lone surrogate, which has no UTF-8, is reported as for other invalid subjects.
 pub struct Word<'a>(pub &'a str);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Word<'a> {
@@ -71,7 +72,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Word<'a> {
     }
 }
 
-/// An argument `timeout`: seconds, or None for as long as it takes.
+/// An argument `timeout`: seconds, or None for no limit.
 pub struct Timeout(pub Duration);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Timeout {

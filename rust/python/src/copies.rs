@@ -1,4 +1,4 @@
-//! Subjects and small payloads of messages that come one by one, many to an allocation.
+//! Copies of subjects and small payloads of single messages, in shared blocks.
 
 use base::error::JetError;
 use wire::arena::Arena;
@@ -7,12 +7,12 @@ use wire::nats::Subject;
 #[derive(Default)]
 pub struct Copies {
     pub arena: Arena,
-    /// The last one: nearly always the next one too.
+    /// The last subject, because most messages have the same one as their predecessor.
     subject: Option<Subject>,
 }
 
 impl Copies {
-    /// The subject, if it passes the check; what has passed it once need not again.
+    /// Validates and returns the subject. The last subject is not validated again.
     pub fn subject(
         &mut self,
         subject: &str,

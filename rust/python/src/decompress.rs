@@ -1,4 +1,4 @@
-//! Batches of compressed payloads.
+//! Decompression of batches.
 
 use std::sync::Mutex;
 
@@ -10,7 +10,7 @@ use crate::error::PyResult;
 use base::lock::lock;
 use columns::decompress::{self as engine, Codec, Problem};
 
-/// Decompresses the payloads of batches, see the engine.
+/// Decompresses the payloads of batches, see [`columns::decompress`].
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Decompressor {
     inner: Mutex<engine::Decompressor>,
@@ -33,8 +33,9 @@ impl Decompressor {
         })
     }
 
-    /// The rows from `start` on until a batch is full, and those that stayed compressed: their rows there, and whether
-    /// they are too large.
+    /// Returns the rows from `start` until a batch is full, and the rows that stayed compressed.
+    ///
+    /// Each of the latter is its index in the batch, and whether its payload is too large.
     fn rows(&self, py: Python<'_>, batch: &Batch, start: usize) -> PyResult<(Batch, Vec<(usize, bool)>)> {
         let found = py.detach(|| lock(&self.inner).rows(&batch.inner, start, self.most_batch));
         let found = found.map_err(|err| PyValueError::new_err(err.to_string()))?;

@@ -1,5 +1,6 @@
-//! Entries of a key-value bucket, made in one step out of what a watch's consumer delivers and of what a direct get
-//! answers: these are the hot paths of `watch` and `get`.
+//! Entries of a key-value bucket, built from the messages of a watch's consumer and from the responses of direct gets.
+//!
+//! These are the hot paths of `watch` and `get`.
 
 use bytes::Bytes;
 use pyo3::intern;
@@ -21,7 +22,7 @@ use wire::ack_subject::parse_ack_subject;
 use wire::message::Message;
 use wire::subject;
 
-/// How entries are made: their class, their bucket, and how many bytes of a subject come before the key.
+/// Builder of entries: their class, their bucket, and the length of the subject before the key.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Entries {
     class: Py<PyType>,
@@ -29,7 +30,7 @@ pub struct Entries {
     hidden: usize,
 }
 
-/// What an entry is made of.
+/// The message of an entry.
 struct Found<'a> {
     subject: &'a str,
     payload: &'a [u8],
@@ -48,7 +49,7 @@ impl Entries {
 }
 
 impl Entries {
-    /// `created` is made of the nanoseconds when somebody asks for it.
+    /// Builds an entry. `created` is converted from nanoseconds on access.
     fn make<'py>(&self, py: Python<'py>, found: &Found<'_>) -> PyResult<Bound<'py, PyAny>> {
         let fields = PyDict::new(py);
         fields.set_item(intern!(py, "bucket"), &self.bucket)?;
@@ -70,7 +71,7 @@ impl Entries {
         Ok(entry)
     }
 
-    /// The entry that a direct get has answered with; the status, as a number, where it is none.
+    /// Returns the entry of a direct get's response, or the status code as a number if there is none.
     fn answered<'py>(&self, py: Python<'py>, answer: &Message) -> PyResult<Bound<'py, PyAny>> {
         let headers = answer.headers();
         let text = |name: &str| headers.as_ref()?.get(name)?.last().map(String::as_str);
@@ -93,9 +94,11 @@ impl Entries {
 
 #[pymethods]
 impl Subscription {
-    /// The entries of messages that wait, and after how many of them the initial ones are over (None: not yet). Those up
-    /// to revision `after` are passed over, markers too unless `deletes`; `initial` is how many of this consumer's
-    /// messages are initial ones.
+    /// Takes entries of waiting messages, and the number of them after which the initial ones are complete (None: not
+    /// yet).
+    ///
+    /// Skips entries up to revision `after`, and delete markers unless `deletes` is set. `initial` is the number of the
+    /// consumer's initial messages.
     fn take_entries<'py>(
         &self,
         py: Python<'py>,
@@ -143,7 +146,7 @@ fn request(subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Requ
 
 #[pymethods]
 impl Connection {
-    /// One direct get; the result is an entry, or the number of a status.
+    /// Starts a direct get. The result is an entry, or a status code as a number.
     fn get_entry(&self, entries: Py<Entries>, subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
         let Request { subject, payload, headers, timeout, .. } = request(subject, payload, timeout)?;
@@ -175,7 +178,7 @@ impl Connection {
         });
         let others = conn.pending_requests();
         conn.start_request(request, future.as_ptr() as usize, done)?;
-        // With others under way the wait until the end of the turn costs nothing.
+        // With other requests in flight, a delay until the end of the iteration costs nothing.
         if others > 0 {
             Connection::kick_later(slf, event_loop)?
         } else {

@@ -1,4 +1,4 @@
-//! Errors as Python exceptions: the one conversion.
+//! Conversion of errors into Python exceptions.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,8 +13,9 @@ use crate::python_names::{ERRORS, JS_ERRORS, TLS_ERRORS, import};
 use base::error::JetError;
 use base::error::rollback::{Found, Mark};
 
-/// The exception object; long because every error has its arm here. Building it can itself fail (a broken install), and
-/// then that failure is the answer.
+/// Builds the exception object. The function is long because every error has its arm here.
+///
+/// It can fail itself, for example in a broken installation. Then that failure is raised.
 fn build<'py>(py: Python<'py>, err: &JetError) -> pyo3::PyResult<Bound<'py, PyAny>> {
     let core = |name| import(py, ERRORS, name);
     let js = |name| import(py, JS_ERRORS, name);
@@ -29,7 +30,7 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> pyo3::PyResult<Bound<'py, PyAn
         JetError::SecureWanted { .. } => core("SecureConnWantedError")?.call1((text,)),
         JetError::SecureFailed { .. } => import(py, TLS_ERRORS, "HandshakeError")?.call1((text,)),
         JetError::ConnectTimeout { .. } => core("TimeoutError")?.call1((text,)),
-        // Python picks the subclass: ConnectionRefusedError, FileNotFoundError ...
+        // Python selects the subclass: ConnectionRefusedError, FileNotFoundError and others.
         JetError::Io { errno: Some(errno), .. } => {
             Ok(PyOSError::new_err((*errno, text)).into_value(py).into_bound(py).into_any())
         }
@@ -126,16 +127,16 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> pyo3::PyResult<Bound<'py, PyAn
     }
 }
 
-/// The exception as an object, for results that carry errors as values.
+/// Returns the exception as an object, for results that contain errors as values.
 pub fn to_exception<'py>(py: Python<'py>, err: &JetError) -> pyo3::PyResult<Bound<'py, PyAny>> {
     build(py, err)
 }
 
-/// An exception that is about to be raised, made of an error of the engine or of Python.
+/// An exception to raise, from an error of the engine or of Python.
 #[derive(Debug)]
 pub struct Raised(PyErr);
 
-/// Shadows the one of pyo3, so that `?` converts errors of the engine as well.
+/// Shadows pyo3's type, so that `?` converts errors of the engine too.
 pub type PyResult<T, E = Raised> = std::result::Result<T, E>;
 
 impl From<JetError> for Raised {

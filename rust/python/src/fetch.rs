@@ -1,4 +1,4 @@
-//! A pull subscription, as Python holds it.
+//! The class `PullSubscription`.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,13 +23,13 @@ use wire::subject;
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct PullSubscription {
     inner: Owned<Arc<engine::PullSubscription>>,
-    /// What the last batch took.
+    /// Sizes of the rows of the last batch.
     sizes: Arc<Mutex<RowSizes>>,
 }
 
 #[pymethods]
 impl Connection {
-    /// The messages of a pull consumer, for whoever asks. Nothing is sent.
+    /// Creates the pull subscription of a consumer. Sends nothing.
     fn pull_subscribe(&self, prefix: String, stream: String, consumer: String) -> PyResult<PullSubscription> {
         let conn = self.get()?;
         subject::check(&prefix)?;
@@ -77,7 +77,7 @@ type GroupArguments = (String, u64, u64, u8);
 
 #[pymethods]
 impl PullSubscription {
-    /// Up to `max_messages` as a `Batch`.
+    /// Fetches up to `max_messages` messages as a `Batch`.
     #[pyo3(signature = (max_messages, *, max_bytes, timeout, min_messages, heartbeat, columns, group=None))]
     fn fetch_batch(
         &self,
@@ -106,7 +106,8 @@ impl PullSubscription {
         Ok(call.before_cancel(move || cancel.begin()))
     }
 
-    /// Up to `max_messages` as a list of messages, whose acks go through `session`; `sid` is their subscription's number.
+    /// Fetches up to `max_messages` messages as a list. Their acks use `session`; `sid` is the number of their
+    /// subscription.
     #[pyo3(signature = (session, sid, max_messages, *, max_bytes, timeout, min_messages, heartbeat, group=None))]
     fn fetch(
         &self,
@@ -132,42 +133,42 @@ impl PullSubscription {
         Ok(call.before_cancel(move || cancel.begin()))
     }
 
-    /// No request asks for more than this many messages.
+    /// Sets the maximum number of messages of one request.
     fn limit_request(&self, most: usize) -> PyResult<()> {
         self.inner.get()?.limit_request(most);
         Ok(())
     }
 
-    /// How many messages the consumer gives before it wants acks, where the server has said so.
+    /// The consumer's `max_ack_pending`, if it is known.
     #[getter]
     fn ack_window(&self) -> PyResult<Option<usize>> {
         Ok(self.inner.get()?.ack_window().size())
     }
 
-    /// What the server said of that; None is any number.
+    /// Sets the consumer's `max_ack_pending`; None for no limit.
     fn set_ack_window(&self, most: Option<usize>) -> PyResult<()> {
         self.inner.get()?.ack_window().learn(most);
         Ok(())
     }
 
-    /// What the server said of the consumer.
+    /// Sets the consumer's properties.
     fn set_ways(&self, wants_acks: bool, headers_only: bool) -> PyResult<()> {
         self.inner.get()?.learn(ConsumerTraits { wants_acks, headers_only });
         Ok(())
     }
 
-    /// Takes back messages that nobody has got: for the next call, or for the server.
+    /// Returns undelivered messages: to the next call, or to the server.
     fn put_back(&self, messages: Vec<Bound<'_, Msg>>) -> PyResult<Call> {
         let kept = messages.iter().map(|message| Undelivered::of_message(message.get().content())).collect();
         Ok(Call::unit(self.inner.get()?.put_back(kept)))
     }
 
-    /// The same with a batch.
+    /// As `put_back`, for a batch.
     fn put_back_rows(&self, batch: &Batch) -> PyResult<Call> {
         Ok(Call::unit(self.inner.get()?.put_back(Undelivered::of_batch(&batch.inner))))
     }
 
-    /// Gives back what came too late for its call, and what is still to come.
+    /// Returns messages that arrived too late for their call, and those that are still to arrive.
     fn give_back(&self) -> PyResult<()> {
         self.inner.get()?.give_back();
         Ok(())

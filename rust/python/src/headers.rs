@@ -1,4 +1,4 @@
-//! Header dictionaries, both ways.
+//! Conversion of header dictionaries, in both directions.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ use base::error::{JetError, Result};
 use wire::nats::{HeaderMap, HeaderName, HeaderValue};
 use wire::subject::check_header;
 
-/// A name or a value, as text; `wrong` is said of what is none. A lone surrogate has no UTF-8.
+/// Converts a name or value. `wrong` is the error text for other types. A lone surrogate has no UTF-8.
 fn text(value: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>, wrong: impl Fn() -> String) -> PyResult<String> {
     value.extract().map_err(|err: PyErr| match err.is_instance_of::<PyUnicodeEncodeError>(value.py()) {
         true => JetError::BadHeader { name: shown(name), reason: SURROGATE }.into(),
@@ -26,7 +26,7 @@ fn shown(name: &Bound<'_, PyAny>) -> String {
     name.repr().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The argument `headers`: any mapping, as a dictionary.
+/// The argument `headers`: any mapping, converted to a dict.
 pub struct Given<'py>(pub Bound<'py, PyDict>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
@@ -48,7 +48,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
     }
 }
 
-/// `{"Name": "value"}` or `{"Name": ["one", "two"]}`. The dictionary is only read.
+/// Converts `{"Name": "value"}` or `{"Name": ["one", "two"]}`. Does not change the dict.
 pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
     let mut map = HeaderMap::new();
     for (name, value) in headers.iter() {
@@ -65,13 +65,14 @@ pub fn from_python(headers: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
     Ok(map)
 }
 
-/// A value that goes out in the header `name`.
+/// Converts the value of the header `name`.
 pub fn value(name: &str, text: &Bound<'_, PyString>) -> PyResult<PyBackedStr> {
     utf8(text, || JetError::BadHeader { name: name.to_owned(), reason: SURROGATE })
 }
 
-/// As nats-py's core publish reads them: names and values are trimmed, entries without a name left out, and line breaks
-/// in a value become spaces. None where nothing is left.
+/// Converts headers as nats-py's core publish does. `None` if no header is left.
+///
+/// It trims names and values, skips entries without a name, and replaces line breaks in a value by spaces.
 pub fn lenient(headers: Option<Given<'_>>) -> PyResult<Option<HeaderMap>> {
     let Some(Given(headers)) = headers else { return Ok(None) };
     let tidy = PyDict::new(headers.py());

@@ -1,4 +1,4 @@
-//! The subjects of a bucket's keys, as a column.
+//! Subjects of a bucket's keys, as a column.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use wire::key;
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Subjects {
     array: ArrayRef,
-    /// The first row whose key is not valid, or null.
+    /// The first row whose key is invalid or null.
     #[pyo3(get)]
     invalid: Option<usize>,
 }
@@ -37,14 +37,14 @@ impl Subjects {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        // Read by our own publish_batch, which asks for nothing.
+        // The consumer is our own publish_batch, which requests no schema.
         let _any = requested_schema;
         let field = Arc::new(Field::new("subject", DataType::LargeUtf8, false));
         Ok(to_array_pycapsules(py, field, &self.array, None)?)
     }
 }
 
-/// `prefix` and a key in each row. Keys are a sequence of str, or an Arrow string column.
+/// Returns the subjects of keys: `prefix` and a key. Keys are a sequence of str, or an Arrow string column.
 #[pyfunction]
 pub fn key_subjects(prefix: &str, keys: &Bound<'_, PyAny>, validate: bool) -> PyResult<Subjects> {
     let mut builder = LargeStringBuilder::new();

@@ -1,7 +1,7 @@
-//! The native module `jetarrow._jetarrow`: thin classes over the engine, and the bridge into asyncio. Everything that waits
-//! is a `Call`: the async face awaits it, the sync face blocks on it.
+//! The native module `jetarrow._jetarrow`: thin classes over the engine, and the bridge to asyncio.
 //!
-//! May use every crate of the engine. Begin at [`call`] and [`bridge`].
+//! Each operation that waits is a `Call`: the async API awaits it, the sync API blocks on it. Uses every crate of the
+//! engine. Begin at [`call`] and [`bridge`].
 
 mod ack;
 mod arrow;
@@ -54,11 +54,11 @@ use runtime::foreign;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The flat native module `jetarrow._jetarrow`.
+/// The native module `jetarrow._jetarrow`. It is flat.
 #[pymodule(gil_used = false)]
 pub fn _jetarrow(module: &Bound<'_, PyModule>) -> pyo3::PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    // Benchmarks refuse to run on it.
+    // Benchmarks refuse to run with a debug build.
     module.add("__debug_build__", cfg!(debug_assertions))?;
     module.add_class::<crate::bridge::Bridge>()?;
     module.add_class::<batch::Array>()?;
@@ -93,7 +93,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> pyo3::PyResult<()> {
     base::panics::report_panics(log_panic);
     let forked = wrap_pyfunction!(forked, module)?;
     let hooks = [("after_in_child", forked)].into_py_dict(module.py())?;
-    // Where there is a fork.
+    // Only systems with fork have this function.
     if let Ok(register) = module.py().import("os")?.getattr("register_at_fork") {
         register.call((), Some(&hooks))?;
     }
@@ -104,7 +104,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> pyo3::PyResult<()> {
     Ok(())
 }
 
-/// Into the log, and not by the thread that panics: it may hold any lock.
+/// Logs a panic in another thread, because the thread that panics can hold any lock.
 fn log_panic(text: String) {
     let log = move |py: Python<'_>| -> PyResult<()> {
         let log = py.import("logging")?.call_method1("getLogger", ("jetarrow",))?;
@@ -119,7 +119,7 @@ fn log_panic(text: String) {
     let _no_thread = std::thread::Builder::new().name("jetarrow-panic".into()).spawn(work);
 }
 
-/// How long the exit hook waits for calls into Python: a producer of rows may be asked for the next ones.
+/// Maximum time for which the exit hook waits for calls into Python, such as one to a producer of rows.
 const LAST_CALLS: Duration = Duration::from_secs(1);
 
 #[pyfunction]
@@ -128,21 +128,21 @@ fn begin_finalization(py: Python<'_>) {
     foreign::release();
 }
 
-/// Runs in every child that Python forks.
+/// Runs in every forked child.
 #[pyfunction]
 fn forked() {
     finalization::forked();
     runtime::forked();
 }
 
-/// The one check of the names of streams and consumers, also for Python's own requests.
+/// Validates the name of a stream or consumer, also for requests that Python builds.
 #[pyfunction]
 fn check_name(what: &str, name: &Bound<'_, PyString>) -> PyResult<()> {
     let name = utf8(name, || JetError::Value(format!("the {what} name: {SURROGATE}")))?;
     Ok(wire::subject::check_name(what, &name)?)
 }
 
-/// What begins the API's subjects is checked where it is given, not first where it is used.
+/// Validates the prefix of API subjects when it is set, not at its first use.
 #[pyfunction]
 fn check_subject(subject: &str) -> PyResult<()> {
     Ok(wire::subject::check(subject)?)

@@ -1,10 +1,10 @@
-//! Messages that are gone, as a value.
+//! The class `Loss`.
 
 use pyo3::prelude::*;
 
 use base::error;
 
-/// Messages that a read asked for and that the stream no longer has.
+/// Messages in the requested range that the stream no longer has.
 #[pyclass(frozen, eq, module = "jetarrow._jetarrow")]
 #[derive(PartialEq)]
 pub struct Loss {

@@ -1,5 +1,7 @@
-//! One message as Python holds it: what came lies here; what a program writes over it or hangs on it lies in a
-//! dictionary that is made for it then. Its verbs are Python's (`jetarrow.core.message`).
+//! The class `Msg`: one message as a Python object.
+//!
+//! The received fields are native. Fields that a program sets, and attributes that it adds, are in a dict that is
+//! created for them. The verbs are written in Python (`jetarrow.core.message`).
 
 mod form;
 
@@ -21,21 +23,21 @@ use wire::headers::Headers;
 
 pub use form::MessageFormat;
 
-/// A message, with verbs that are awaited.
+/// A message whose verbs are awaited.
 #[pyclass(frozen, subclass, weakref, module = "jetarrow.aio.msg")]
 pub struct Msg {
-    /// What its verbs go through; None where it was made by hand.
+    /// The session for the verbs; `None` for a message that a program created.
     session: Option<Py<PyAny>>,
     content: Received,
     acked: AtomicBool,
-    /// Its subscription's number, where it came from one.
+    /// Number of the subscription, if the message has one.
     sid: Option<NonZeroU64>,
-    /// The fields that were written, and what was hung on it. It goes before what came.
+    /// Fields and attributes that a program has set. They have precedence over the received fields.
     written: OnceLock<Py<PyDict>>,
 }
 
-/// The same with verbs that block. Not beside `Msg` but on top of it: a common base would cost every message time when
-/// the garbage collector goes through it.
+/// A message whose verbs block. It is a subclass of `Msg`, because a common base class would slow down each message in
+/// the garbage collector.
 #[pyclass(frozen, subclass, extends = Msg, name = "Msg", module = "jetarrow.sync.msg")]
 pub struct SyncMsg;
 
@@ -48,7 +50,7 @@ impl SyncMsg {
     }
 }
 
-/// Adds the classes to the module, complete: the functions that Python has for them are set on them first.
+/// Adds the classes to the module, after Python has set its functions on them.
 pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let (msg, sync_msg) = (py.get_type::<Msg>(), py.get_type::<SyncMsg>());
@@ -68,7 +70,7 @@ impl Msg {
         }
     }
 
-    /// What came.
+    /// Returns the received fields.
     pub fn content(&self) -> &Received {
         &self.content
     }
@@ -81,7 +83,8 @@ impl Msg {
         self.written.get().map_or(Ok(None), |written| Ok(written.bind(py).get_item(name)?))
     }
 
-    /// Made when it is first needed. Of two threads that make it at once, one throws its own away.
+    /// Returns the dict of set attributes, and creates it at first use. If two threads create it, one dict is
+    /// discarded.
     fn dictionary<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
         if let Some(written) = self.written.get() {
             return written.bind(py).clone();
@@ -94,7 +97,7 @@ impl Msg {
         Ok(self.dictionary(py).set_item(name, value)?)
     }
 
-    /// The reply subject, if it is one.
+    /// Returns the reply subject, if it is a str.
     fn reply_subject(&self, py: Python<'_>) -> PyResult<Cow<'_, str>> {
         Ok(match self.written(py, intern!(py, "reply"))? {
             None => Cow::Borrowed(self.content.reply()),
@@ -102,12 +105,12 @@ impl Msg {
         })
     }
 
-    /// The headers as they came: name to its values.
+    /// Returns the received headers: name to all values.
     fn headers_that_came<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         Ok(self.content.headers.as_deref().map(|headers| headers.into_py_dict(py)).transpose()?)
     }
 
-    /// The same with one value each, the last.
+    /// Returns the received headers: name to the last value.
     fn last_headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let last = |headers: &Headers| headers.iter().map(|(name, values)| (name, values.last())).into_py_dict(py);
         Ok(self.content.headers.as_deref().map(last).transpose()?)
@@ -116,14 +119,14 @@ impl Msg {
 
 #[pymethods]
 impl Msg {
-    /// The fields are for `__init__`, which is Python's.
+    /// The arguments are for `__init__`, which is written in Python.
     #[new]
     #[pyo3(signature = (*_args, **_kwargs))]
     fn py_new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
         Msg::empty()
     }
 
-    /// What it was published to.
+    /// The subject that the message was published to.
     #[getter]
     fn subject<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let written = self.written(py, intern!(py, "subject"))?;
@@ -135,7 +138,7 @@ impl Msg {
         self.write(py, "subject", value)
     }
 
-    /// Where an answer goes; for a message of a stream, where its acknowledgement goes.
+    /// The subject for a reply; for a JetStream message the subject for its ack.
     #[getter]
     fn reply<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let written = self.written(py, intern!(py, "reply"))?;
@@ -159,7 +162,7 @@ impl Msg {
         self.write(py, "data", value)
     }
 
-    /// Header name to its value, the last where there are several; None without headers. What is written into it is kept.
+    /// Header name to its value, the last one if there are several; None without headers. Changes to the dict persist.
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         if let Some(headers) = self.written(py, intern!(py, "headers"))? {
@@ -181,7 +184,7 @@ impl Msg {
         self.headers(py)
     }
 
-    /// Header name to all its values; None without headers. What was written to `headers` is in it.
+    /// Header name to all its values; None without headers. Includes values that were set in `headers`.
     #[getter]
     fn headers_all<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let came = self.headers_that_came(py)?;
@@ -201,19 +204,19 @@ impl Msg {
         Ok(Some(all.into_any()))
     }
 
-    /// The stream's sequence; None for a message that comes from no stream.
+    /// The stream's sequence; None for a message without a stream.
     #[getter]
     fn seq(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         Ok(parse_ack_subject(&self.reply_subject(py)?).map(|meta| meta.seq))
     }
 
-    /// True when it was delivered before.
+    /// True if the message was delivered before.
     #[getter]
     fn redelivered(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(parse_ack_subject(&self.reply_subject(py)?).is_some_and(|meta| meta.delivered > 1))
     }
 
-    /// Where it stands in stream and consumer.
+    /// The message's position in stream and consumer.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let Some(written) = self.written(py, intern!(py, "_metadata"))?.filter(|metadata| !metadata.is_none()) {
@@ -234,25 +237,25 @@ impl Msg {
         ))?)
     }
 
-    /// The same as `metadata`; nats.js's name.
+    /// The same as `metadata`, under nats.js's name.
     #[getter]
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.metadata(py)
     }
 
-    /// True once one of the verbs that can be sent only once was.
+    /// True after a verb that can be sent only once.
     #[getter]
     fn is_acked(&self) -> bool {
         self.acked.load(Ordering::Relaxed)
     }
 
-    /// Number of the subscription that it came from.
+    /// Number of the subscription.
     #[getter]
     fn sid<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(self.sid_or_none(py)?.ok_or(JetError::NoSubscription)?)
     }
 
-    /// nats-py's names: the ack protocol's words, and the class of `metadata`.
+    /// The names of nats-py: the bodies of the ack protocol, and the class of `metadata`.
     #[classattr]
     #[pyo3(name = "Ack")]
     fn ack_words(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
@@ -265,9 +268,9 @@ impl Msg {
         Ok(import(py, METADATA, "Metadata")?)
     }
 
-    // nats-py's other fields, which programs read and write.
+    // Other fields of nats-py that programs read and write.
 
-    /// The client that it came by, or was made with.
+    /// The client that received the message, or that it was created with.
     #[getter(_client)]
     fn client<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match (self.written(py, intern!(py, "_client"))?, &self.session) {
@@ -316,35 +319,35 @@ impl Msg {
         self.write(py, "_sid", value)
     }
 
-    // What its verbs need.
+    // Fields for the verbs.
 
-    /// Where an ack goes: the connection that it came by, and its consumer's subject. None where another client was
-    /// written, or the reply subject is no consumer's.
+    /// Returns the connection and the reply subject for an ack. None if a program set another client, or if the reply
+    /// subject is not an ack subject.
     fn _consumer<'py>(&self, py: Python<'py>) -> PyResult<Option<(&Bound<'py, PyAny>, Cow<'_, str>)>> {
         let Some(session) = self.came_by(py)? else { return Ok(None) };
         let reply = self.reply_subject(py)?;
         Ok(parse_ack_subject(&reply).is_some().then_some((session, reply)))
     }
 
-    /// The connection that it came by; None where another client was written.
+    /// The connection that received the message; None if a program set another client.
     #[getter(_session)]
     fn came_by<'py>(&self, py: Python<'py>) -> PyResult<Option<&Bound<'py, PyAny>>> {
         let replaced = self.written(py, intern!(py, "_client"))?.is_some();
         Ok(self.session.as_ref().filter(|_| !replaced).map(|session| session.bind(py)))
     }
 
-    /// Marks it acknowledged; False where it was before.
+    /// Marks the message as acknowledged; False if it is already.
     fn _claim(&self) -> bool {
         !self.acked.swap(true, Ordering::Relaxed)
     }
 
-    /// A kind of ack, its name or its value, as an `AckKind`, whose error lists them.
+    /// Returns the `AckKind` of a name or value. Its error lists the kinds.
     #[staticmethod]
     fn _kind<'py>(kind: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         Ok(import(kind.py(), JS_API, "AckKind")?.call1((kind,))?)
     }
 
-    // Attributes of the program's own.
+    // Attributes that a program adds.
 
     fn _hang(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         self.write(py, name, value)
@@ -354,7 +357,7 @@ impl Msg {
         Ok(self.written(name.py(), name)?.unwrap_or(default))
     }
 
-    /// All fields and what was hung on it, as an object of nats-py has them; what is written there counts.
+    /// All fields and attributes, as in an object of nats-py. Changes to the dict persist.
     #[getter(__dict__)]
     fn attributes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let written = slf.get().dictionary(slf.py());

@@ -1,4 +1,4 @@
-//! Events of a connection, on their way to the user's callbacks.
+//! Delivery of connection events to the user's callbacks.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -9,7 +9,7 @@ use crate::error::{PyResult, to_exception};
 use base::lock::lock;
 use client::connection_state::{ConnectionEvent, EventQueue};
 
-/// Calls `sink(kind, error)` in the event loop for each notice, in order.
+/// Calls `sink(kind, error)` in the event loop for each event, in order.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Notices {
     inner: Arc<Inner>,
@@ -18,13 +18,13 @@ pub struct Notices {
 struct Inner {
     waiting: Arc<Mutex<Vec<ConnectionEvent>>>,
     sink: Py<PyAny>,
-    /// The bridge's. Weak: what lies in it, never to be fetched once the loop is closed, holds this.
+    /// The bridge's mailbox. The reference is weak, because an event that is never fetched from it holds this object.
     mailbox: Weak<Mailbox>,
     in_loop: bool,
 }
 
 impl Notices {
-    /// The connection's end.
+    /// Returns the queue that the connection writes to.
     pub fn taker(&self) -> EventQueue {
         let inner = self.inner.clone();
         let wake = move || {
@@ -36,7 +36,7 @@ impl Notices {
         EventQueue { waiting: self.inner.waiting.clone(), wake: Box::new(wake) }
     }
 
-    /// The event loop's mailbox; None where a thread of its own takes the notices.
+    /// Returns the event loop's mailbox; `None` if a thread delivers the events.
     pub fn of_loop(&self) -> Option<Arc<Mailbox>> {
         self.inner.in_loop.then(|| self.inner.mailbox.upgrade()).flatten()
     }
@@ -70,12 +70,12 @@ impl Notices {
         Notices { inner: Arc::new(inner) }
     }
 
-    /// Wakes whoever drains the bridge.
+    /// Wakes the thread that drains the bridge.
     fn wake(&self) {
         (self.taker().wake)();
     }
 
-    /// Delivers now what has come so far.
+    /// Delivers the events that have arrived so far.
     fn deliver(&self, py: Python<'_>) -> PyResult<()> {
         self.inner.deliver(py)
     }

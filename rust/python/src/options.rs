@@ -1,4 +1,4 @@
-//! The options of `connect`, out of Python's hands.
+//! Conversion of the options of `connect`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use runtime::finalization::PythonCall;
 use runtime::task::blocking;
 use wire::nats::{ServerAddr, ServerInfo};
 
-/// What `connect` gets from Python, already checked there for types.
+/// The options of `connect`. Python has checked their types.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct RawOptions {
@@ -64,12 +64,12 @@ struct RawTls {
     handshake_first: bool,
 }
 
-/// Where user callbacks run: in the event loop, or in a thread of their own where there is no loop.
+/// Runs user callbacks in the event loop, or in a thread if there is no loop.
 #[derive(Clone)]
 struct Caller(Option<Arc<Mailbox>>);
 
 impl Caller {
-    /// `name` is the option, for messages. Where the callback raises, Python already holds the exception.
+    /// Calls a user callback. `name` is the option, for errors. If it raises, Python already holds the exception.
     fn ask<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -82,7 +82,7 @@ impl Caller {
                 Ok(())
             }
             Err(err) if err.is_instance_of::<PyException>(py) => Ok(()),
-            // Ctrl-C and the like are for the loop.
+            // Ctrl-C and other non-errors propagate to the loop.
             Err(err) => Err(err),
         };
         let run = match &self.0 {
@@ -114,7 +114,7 @@ impl Caller {
         Ok(Some(Text::Callback(self.callback(name, value, |function, ()| Ok(function.call0()?)))))
     }
 
-    /// A function of the user's that returns a text; `call` calls it.
+    /// A user callback that returns a text. `call` calls it.
     fn callback<A: Send + 'static>(
         &self,
         name: &'static str,
@@ -129,7 +129,7 @@ impl Caller {
     }
 }
 
-/// A string, or bytes that are one.
+/// Returns the text of a str or of bytes.
 fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
     match value.extract::<String>() {
         Ok(text) => Ok(text),
@@ -196,7 +196,7 @@ impl From<RawTls> for Tls {
     }
 }
 
-/// Where the keys are; `kind` is one of Python's words for it.
+/// Returns the source of credentials. `kind` is one of Python's names for it.
 fn source(kind: &str, first: String, second: String) -> Source {
     match kind {
         "file" => Source::File(PathBuf::from(first)),
@@ -207,7 +207,7 @@ fn source(kind: &str, first: String, second: String) -> Source {
     }
 }
 
-/// `function(servers, info)` gives the index of the server to try, or None, and the seconds to wait before.
+/// `function(servers, info)` returns the index of the server to try, or None, and the delay in seconds.
 fn choose(
     function: &Bound<'_, PyAny>,
     servers: &[(ServerAddr, u32)],
@@ -218,7 +218,7 @@ fn choose(
     Ok((index, seconds("delay", delay)?))
 }
 
-/// The server's INFO, by the names of the protocol.
+/// Returns the server's INFO as a dict with the protocol's names.
 pub fn info_dict<'py>(py: Python<'py>, info: &ServerInfo) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, value) in [

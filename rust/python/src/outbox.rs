@@ -1,4 +1,4 @@
-//! Core publish: queued without waiting, in order.
+//! Core publish: messages are queued in order, without waiting.
 
 use std::sync::atomic::Ordering;
 
@@ -22,8 +22,9 @@ use wire::size::message_size;
 
 #[pymethods]
 impl Connection {
-    /// Queues one message and returns how many bytes are queued now. While the link is down at most `pending_size` are.
-    /// With an event loop, the messages of one turn are sent together at its end.
+    /// Queues one message and returns the number of queued bytes, at most `pending_size` while disconnected.
+    ///
+    /// With an event loop, the messages of one iteration are sent together at its end.
     #[pyo3(signature = (event_loop, subject, payload, reply, headers))]
     fn send(
         slf: &Bound<'_, Self>,
@@ -56,14 +57,14 @@ impl Connection {
         Ok(Connection::hold(slf, conn, event_loop, message, Verb::Publish)?.bytes)
     }
 
-    /// Sends what was queued in this turn of the loop.
+    /// Flushes the messages that were queued in this iteration of the loop.
     fn kick(&self) -> PyResult<()> {
         self.promised.store(0, Ordering::Relaxed);
         self.connection()?.outbox.flush_now();
         Ok(())
     }
 
-    /// Waits until at most `bytes` are queued, or the link is down; 0 is none.
+    /// Waits until at most `bytes` bytes are queued, or the connection is lost; 0 for an empty queue.
     fn room(&self, bytes: usize) -> PyResult<Call> {
         let conn = self.get()?;
         let work = async move {
@@ -73,7 +74,7 @@ impl Connection {
         Ok(Call::unit(work))
     }
 
-    /// Bytes of whole messages that are queued.
+    /// Bytes of the queued messages, with subjects and headers.
     #[getter]
     fn pending_bytes(&self) -> PyResult<usize> {
         Ok(self.connection()?.outbox.bytes())
@@ -81,7 +82,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// A payload that is sent without an answer. Python's object is dropped without the lock.
+    /// Copies a payload that has no response. Python's object is dropped outside of the lock.
     fn copied(&self, payload: Cell) -> Bytes {
         match payload {
             Cell::Copied(bytes) => bytes.into(),
@@ -89,12 +90,12 @@ impl Connection {
         }
     }
 
-    /// One that has an answer: copied where that is less than to send it from where it lies.
+    /// Converts a payload that has a response. It is copied if that is cheaper than sending it without a copy.
     pub fn of_a_request(&self, payload: Cell) -> Bytes {
         if payload.as_slice().len() < LARGE { self.copied(payload) } else { payload.in_place() }
     }
 
-    /// Queues a message that is sent at the end of the loop's turn, or as soon as many wait; at once where there is no loop.
+    /// Queues a message for the end of the loop's iteration, or until many are queued. Sends it at once without a loop.
     pub fn hold(
         slf: &Bound<'_, Self>,
         conn: &engine::Connection,
@@ -112,8 +113,8 @@ impl Connection {
         Ok(held)
     }
 
-    /// Kicks the outbox at the end of the loop's turn. What another loop has promised counts for nothing: it may be
-    /// gone.
+    /// Schedules a flush of the outbox at the end of the loop's iteration. The flush of another loop does not count,
+    /// because that loop may be closed.
     pub fn kick_later(slf: &Bound<'_, Self>, event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = slf.py();
         let promise = event_loop.as_ptr() as usize;

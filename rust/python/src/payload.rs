@@ -1,4 +1,4 @@
-//! One payload, and what goes out with it.
+//! One payload with its headers.
 
 use bytes::Bytes;
 use pyo3::buffer::PyBuffer;
@@ -13,8 +13,10 @@ use base::error::{About, JetError};
 use wire::nats::HeaderMap;
 use wire::size::check_size;
 
-/// One payload. `bytes` and `str` cannot change, so a reference does; anything else is copied, subclasses too: they may
-/// have finalizers, which must not run wherever we drop the payload.
+/// One payload. `bytes` and `str` are immutable, so they are referenced.
+///
+/// All other types are copied, also subclasses: they can have finalizers, which must not run at the place where the
+/// payload is dropped.
 pub enum Cell {
     Bytes(PyBackedBytes),
     Text(PyBackedStr),
@@ -43,8 +45,8 @@ impl Cell {
         Ok(Cell::Copied(buffer.to_vec(value.py())?))
     }
 
-    /// Sent from where it lies. Python takes its object back when the GIL is next held by us: for messages that have an
-    /// answer, and by that no later than it.
+    /// Sends the object's memory without a copy. Python releases the object when native code next holds the GIL, for a
+    /// message with a response not later than with the response.
     pub fn in_place(self) -> Bytes {
         match self {
             Cell::Bytes(bytes) => Bytes::from_owner(bytes),
@@ -54,7 +56,8 @@ impl Cell {
     }
 }
 
-/// A payload, as `sent`, and its headers, together no larger than `limit`; `what` names them in the error.
+/// Returns a payload, converted by `sent`, and its headers. Together they are at most `limit` bytes; `what` names them
+/// in the error.
 pub fn message(
     what: impl FnOnce() -> About,
     payload: &Bound<'_, PyAny>,

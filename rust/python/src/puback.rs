@@ -1,4 +1,4 @@
-//! Acks of stored messages as `PubAck`, Python's class.
+//! Publish acks as objects of Python's class `PubAck`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::PyResult;
 use crate::python_names::{JS_API, import};
 use jetstream::publish::puback::{Origin, PubAck};
 
-/// Makes acks, nearly all of them of one stream.
+/// Builder of acks, nearly all of which have the same stream.
 #[derive(Default)]
 pub struct Acks<'py> {
     last: Option<(Arc<Origin>, Bound<'py, PyString>)>,
@@ -33,7 +33,7 @@ impl<'py> Acks<'py> {
     }
 }
 
-/// `PubAck(stream, seq)` without its `__init__`: the other fields are class attributes until they are set.
+/// Builds `PubAck(stream, seq)` without its `__init__`. The other fields are class attributes until they are set.
 pub fn build<'py>(
     py: Python<'py>,
     stream: &Bound<'py, PyString>,
@@ -55,7 +55,7 @@ pub fn build<'py>(
     Ok(ack)
 }
 
-/// The whole ack, with what only some of them say.
+/// Builds an ack with the optional fields.
 pub fn build_in_full(py: Python<'_>, ack: PubAck) -> PyResult<Bound<'_, PyAny>> {
     let stream = PyString::new(py, &ack.stream);
     let built = build(py, &stream, ack.domain.as_deref(), ack.seq, ack.duplicate)?;

@@ -1,4 +1,4 @@
-//! Publishing, as Python calls it.
+//! The verbs `publish` and `publish_batch`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use wire::subject;
 
 #[pymethods]
 impl Connection {
-    /// One message; the result is its `PubAck`.
+    /// Publishes one message. The result is its `PubAck`.
     #[pyo3(signature = (subject, payload, *, prefix, timeout, headers=None))]
     fn publish(
         &self,
@@ -52,7 +52,7 @@ impl Connection {
         ))
     }
 
-    /// Many messages under an in-flight window; the result is a `PublishOutcome`.
+    /// Publishes many messages with a limit on those in flight. The result is a `PublishOutcome`.
     #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, max_bytes,
                         timeout, resend, progress, first_row=0, ignore_extra=false))]
     fn publish_batch(
@@ -95,7 +95,7 @@ impl Connection {
         } else {
             let rows = Arc::new(rows::rows(payloads, arguments, limit)?);
             let blocks: RowBlocks = Box::pin(futures_util::stream::iter([Ok(rows.clone())]));
-            // Kept to the end, so that the objects behind the rows are given back where the GIL is held.
+            // Kept until the end, so that the objects of the rows are released with the GIL held.
             (blocks, Some(rows.len), Some(rows))
         };
         let timeout = seconds("timeout", timeout)?;
@@ -121,15 +121,15 @@ impl Connection {
     }
 }
 
-/// What became of every row.
+/// The result of every row.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct PublishOutcome {
     inner: Outcome,
-    /// The number of the first row, in errors.
+    /// Number of the first row, for errors.
     first_row: u64,
 }
 
-/// A row that was not stored, and why.
+/// A row that was not stored, and its error.
 #[pyclass(frozen, get_all, module = "jetarrow._jetarrow")]
 pub struct FailedRow {
     row: u64,
@@ -199,7 +199,7 @@ impl PublishOutcome {
         Array::new(Field::new("seq", array.data_type().clone(), true), Arc::new(array))
     }
 
-    /// The rows that failed, in order, counted from `first_row`.
+    /// The failed rows, in order, counted from `first_row`.
     fn errors(&self, py: Python<'_>) -> PyResult<Vec<FailedRow>> {
         let failed = self.inner.errors.iter().map(|(row, err)| {
             let error = to_exception(py, &err.clone().counted_from(self.first_row))?.unbind();

@@ -1,4 +1,4 @@
-//! Publishing message by message: a future for each, resolved many at a time.
+//! The class `Publisher`: publishes single messages with a future for each, and resolves many futures at once.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -34,9 +34,9 @@ mod result_futures;
 use publisher_queue::PublisherQueue;
 use result_futures::{ResultFutures, ResultState, RowResult, WaitingFutures};
 
-/// Most bytes of a window that grows, where the caller bounds none.
+/// Maximum bytes in flight of an adaptive window without a limit of the caller.
 const MOST_BYTES: usize = 64 << 20;
-/// As soon as this many messages wait they are handed over, without waiting for the end of the loop's turn.
+/// Number of queued messages at which they are sent before the end of the loop's iteration.
 const BURST: usize = 128;
 
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -44,24 +44,23 @@ pub struct Publisher {
     way: Arc<PublisherQueue>,
     shared: Arc<ResultState>,
     publisher_fences: Arc<PublisherFences>,
-    /// False where there is no loop: every message is handed over by itself.
+    /// Messages are sent at the end of the loop's iteration; false without a loop.
     by_turn: bool,
     /// The loop will call `hand_over`.
     promised: AtomicBool,
-    /// At most so many messages, and bytes of them, have no answer; `None`: see `is_crowded`.
+    /// Maximum messages and bytes without an ack; `None`: see `is_crowded`.
     max_inflight: Option<u64>,
     max_bytes: u64,
-    /// Bytes that the loop has unanswered just now, where that is left to it; and how many messages may wait whatever it
-    /// says.
+    /// Current bytes in flight of an adaptive window, and the number of messages that may wait in any case.
     window: Arc<AtomicUsize>,
     spare: u64,
-    /// Bytes of the message that had no room last.
+    /// Bytes of the last message that was rejected for lack of room.
     refused: AtomicU64,
 }
 
 #[pymethods]
 impl Connection {
-    /// A publisher for one event loop: that of `bridge`.
+    /// Creates a publisher for the event loop of `bridge`.
     #[pyo3(signature = (bridge, *, prefix, max_inflight, max_bytes, spare, timeout, by_turn, keep_failed))]
     fn publisher(
         &self,
@@ -80,7 +79,7 @@ impl Connection {
         }
         let timeout = seconds("ack_timeout", timeout)?;
         let published_window = Arc::new(AtomicUsize::new(0));
-        // The bytes are bounded here, before they are copied; a window that grows has a bound in any case.
+        // The bytes are limited here, before they are copied. An adaptive window is always limited.
         let most = if max_inflight.is_some() { usize::MAX } else { MOST_BYTES };
         let window = Window {
             max_inflight,
@@ -120,7 +119,7 @@ impl Connection {
 
 #[pymethods]
 impl Publisher {
-    /// Queues one message; the future, of the loop, resolves to its `PubAck` or a typed error. None where there is no room.
+    /// Queues one message and returns a future of the loop, for its `PubAck` or error. None if there is no room.
     #[pyo3(signature = (event_loop, subject, payload, headers, msg_id, timeout))]
     fn publish<'py>(
         this: &Bound<'py, Self>,
@@ -138,35 +137,35 @@ impl Publisher {
         Ok(Some(future))
     }
 
-    /// True as long as the message that was refused last would still have to wait.
+    /// True while the message that was rejected last would still have to wait.
     fn full(&self) -> PyResult<bool> {
         self.way.inner.get()?;
         Ok(self.is_crowded() || self.is_too_much(self.refused.load(Ordering::Relaxed)))
     }
 
-    /// Hands over what was published in this turn of the loop.
+    /// Sends the messages of this iteration of the loop.
     fn hand_over(&self) -> PyResult<()> {
         self.promised.store(false, Ordering::Relaxed);
         self.way.hand_over()
     }
 
-    /// Waits for the next answer as `Bridge.linger`, where the loop has nothing to do but to hand over what was published.
+    /// Waits for the next ack as `Bridge.linger`, if the loop has no work other than to send the queued messages.
     fn linger(&self, py: Python<'_>, bridge: &Bridge) -> PyResult<()> {
         let hand_over = || self.way.hand_over();
         let promised = self.promised.load(Ordering::Relaxed);
         bridge.linger_after(py, if promised { Some(&hand_over) } else { None })
     }
 
-    /// A future that resolves when some message has got its answer.
+    /// Returns a future that resolves when a message gets its ack or error.
     fn room<'py>(&self, py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        // In a forked process nobody would wake it.
+        // A forked process has no thread that would resolve it.
         self.way.inner.get()?;
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         self.shared.stall(py, future.clone().unbind())?;
         Ok(future)
     }
 
-    /// Messages that have no answer yet.
+    /// Messages without an ack.
     #[getter]
     fn pending(&self) -> PyResult<u64> {
         self.way.inner.get()?;
@@ -184,7 +183,7 @@ impl Publisher {
         self.shared.stored.load(Ordering::Relaxed)
     }
 
-    /// Messages so far whose id the stream knew.
+    /// Messages so far whose id the stream already had.
     #[getter]
     fn duplicates(&self) -> u64 {
         self.shared.duplicates.load(Ordering::Relaxed)
@@ -196,14 +195,14 @@ impl Publisher {
         self.shared.errors.load(Ordering::Relaxed)
     }
 
-    /// The futures that failed since the last call.
+    /// Returns the futures that failed since the last call.
     fn take_failed(&self) -> Vec<Py<PyAny>> {
         self.shared.take_failed()
     }
 }
 
 impl Publisher {
-    /// The message, checked and copied; None where there is no room.
+    /// Validates and copies the message. `None` if there is no room.
     fn admit(
         &self,
         subject: &str,
@@ -213,7 +212,7 @@ impl Publisher {
         timeout: Option<Duration>,
     ) -> PyResult<Option<Row>> {
         let inner = self.way.inner.get()?;
-        // Whoever waits for the answer is a limit already.
+        // A call that waits for its ack needs no limit.
         if (timeout.is_none() || self.max_inflight.is_some()) && self.is_crowded() {
             return Ok(None);
         }
@@ -231,7 +230,7 @@ impl Publisher {
             return Ok(None);
         }
         let small = Some(cell.as_slice()).filter(|payload| payload.len() < LARGE);
-        // Python objects, an exception too, are made and dropped when the lock is free again.
+        // Python objects, such as exceptions, are created and dropped outside of the lock.
         let taken = {
             let mut turn = lock(&self.way.turn);
             turn.copies
@@ -243,7 +242,8 @@ impl Publisher {
         Ok(Some(Row { message: Box::new(Single { subject, payload, headers: map, timeout }), bytes }))
     }
 
-    /// Where the loop chooses its window, as much again waits for it, so that it never waits for Python.
+    /// True if no message may be added. With an adaptive window, as many bytes may wait as are in flight, so that the
+    /// window is not limited by Python.
     fn is_crowded(&self) -> bool {
         let pending = self.shared.pending();
         match self.max_inflight {
@@ -255,7 +255,7 @@ impl Publisher {
         }
     }
 
-    /// A message larger than `max_bytes` goes alone.
+    /// True if the bytes exceed `max_bytes`. A single message may exceed it.
     fn is_too_much(&self, bytes: u64) -> bool {
         let pending = self.pending_bytes();
         pending > 0 && pending.saturating_add(bytes) > self.max_bytes
@@ -269,13 +269,13 @@ struct Row {
 }
 
 impl Row {
-    /// Hands it over, now or at the end of the turn.
+    /// Sends the message, now or at the end of the loop's iteration.
     fn queue(self, publisher: &Bound<'_, Publisher>, event_loop: &Bound<'_, PyAny>, future: Py<PyAny>) -> PyResult<()> {
         let (py, this) = (publisher.py(), publisher.get());
         let (row, others) = this.shared.add(WaitingFutures { future, bytes: self.bytes });
         this.publisher_fences.publish();
         let item = Feed::Row((row, Body::Single(self.message)));
-        // With others in flight the wait until the end of the turn costs nothing.
+        // With other messages in flight, a delay until the end of the iteration costs nothing.
         if !this.by_turn || others == 0 {
             return this.way.send(vec![item]);
         }

@@ -1,4 +1,4 @@
-//! The way of a publisher's messages into its loop, and how core messages stay behind them.
+//! Order between publishers and core publish: core messages stay behind earlier messages of the publishers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Weak};
@@ -7,11 +7,11 @@ use base::lock::lock;
 use client::outbox::Outbox;
 use client::outbox::fence::{Fence, FenceGuard};
 
-/// One publisher, as its connection knows it.
+/// A publisher, as its connection sees it.
 pub trait PublisherFeed: Send + Sync {
-    /// Whether some message has no answer yet: it may not have been sent.
+    /// True if a message has no result, because it may not have been sent.
     fn is_busy(&self) -> bool;
-    /// Opens the gate once what was published before has been handed over.
+    /// Opens the fence after all earlier messages were sent.
     fn open_after_sent(&self, guard: FenceGuard);
 }
 
@@ -19,7 +19,7 @@ pub trait PublisherFeed: Send + Sync {
 #[derive(Default)]
 pub struct PublisherFences {
     publishers: Mutex<Vec<Weak<dyn PublisherFeed>>>,
-    /// Something was published since the last gate.
+    /// A message was published since the last fence.
     used: AtomicBool,
 }
 
@@ -30,12 +30,12 @@ impl PublisherFences {
         publishers.push(publisher);
     }
 
-    /// A message was published.
+    /// Records that a message was published.
     pub fn publish(&self) {
         self.used.store(true, Ordering::Relaxed);
     }
 
-    /// What comes into the outbox from now on goes after what was published so far.
+    /// Makes later messages of the outbox wait for all messages that were published so far.
     pub fn close_fences(&self, outbox: &Outbox) {
         if !self.used.load(Ordering::Relaxed) || !self.used.swap(false, Ordering::Relaxed) {
             return;

@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 
 use runtime::finalization::PythonCall;
 
-/// Begins a call with the GIL held. Once the interpreter finalizes in another thread this thread sleeps for ever, as Python
-/// 3.14 makes threads that wait for the GIL.
+/// Begins a call with the GIL held. If another thread finalizes the interpreter, this thread sleeps forever, as Python
+/// 3.14 does with threads that wait for the GIL.
 pub fn begin_call(py: Python<'_>) -> PythonCall {
     match PythonCall::begin() {
         Some(call) => call,

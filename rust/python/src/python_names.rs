@@ -1,16 +1,16 @@
-//! What the native module takes from the Python package: the only place that knows where it lies.
+//! Modules of the Python package that the native module imports. Their paths are listed here only.
 
 use pyo3::prelude::*;
 
 /// Errors of the connection and of core NATS.
 pub const ERRORS: &str = "jetarrow.core.errors";
-/// The one of a failed handshake.
+/// The error of a failed TLS handshake.
 pub const TLS_ERRORS: &str = "jetarrow.core.tls_errors";
 /// Errors of JetStream.
 pub const JS_ERRORS: &str = "jetarrow.jetstream.errors";
 /// `build`, `Metadata` and `Ack`.
 pub const METADATA: &str = "jetarrow.core.metadata";
-/// `complete`, which sets on the message classes what Python has for them.
+/// `complete`, which sets Python's functions on the message classes.
 pub const MESSAGE: &str = "jetarrow.core.message";
 /// `PubAck`.
 pub const JS_API: &str = "jetarrow.jetstream.models";

@@ -1,4 +1,4 @@
-//! The reader of a range, as Python holds it.
+//! The class `Reader`: a read of a range.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub struct Reader {
 
 #[pymethods]
 impl Connection {
-    /// Opens a read of [start, end); the result is a `Reader`.
+    /// Opens a read of [start, end). The result is a `Reader`.
     #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
                         batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false,
                         markers=true, bucket=None, flatten=false, limit=None, format="json", grow=false, outage=None,
@@ -82,7 +82,7 @@ impl Connection {
         if batch_rows == 0 || batch_bytes == 0 {
             return Err(PyValueError::new_err("batch_rows and batch_bytes must be at least 1").into());
         }
-        // With a schema the column may be named by what it becomes.
+        // With a schema, `columns` can name the decoded column.
         let rename = |name: String| if schema.is_some() && name == "value" { "data".to_owned() } else { name };
         let columns = columns.map(|names| names.into_iter().map(rename).collect::<Vec<_>>());
         let tables = format == "arrow";
@@ -145,7 +145,7 @@ impl Connection {
     }
 }
 
-/// Sequences and nanoseconds since 1970.
+/// Converts sequences and nanoseconds since 1970.
 pub fn marks(given: Vec<(u64, i64)>) -> Vec<Mark> {
     given.into_iter().map(|(seq, nanos)| Mark { seq, nanos }).collect()
 }
@@ -161,8 +161,9 @@ fn bound(what: &str, seq: Option<u64>, time: Option<String>) -> PyResult<Bound> 
 
 #[pymethods]
 impl Connection {
-    /// Compares marks with a stream: None, or the `StreamRolledBackError` that says where they differ. `extent` is the
-    /// stream's first and last sequence and the time of the last message, where they are known.
+    /// Compares marks with a stream. Returns None, or the `StreamRolledBackError` of the first difference.
+    ///
+    /// `extent` is the stream's first and last sequence and the time of the last message, if they are known.
     #[pyo3(signature = (prefix, stream, marks, timeout, extent=None))]
     fn verify_marks(
         &self,
@@ -186,7 +187,7 @@ impl Connection {
     }
 }
 
-/// Thins marks out to those that are worth keeping of a position, the newest first.
+/// Reduces marks to those that a position needs, the newest first.
 #[pyfunction]
 pub fn thin_marks(given: Vec<(u64, i64)>) -> Vec<(u64, i64)> {
     Marks::new(marks(given)).as_slice().iter().map(|mark| (mark.seq, mark.nanos)).collect()
@@ -194,7 +195,9 @@ pub fn thin_marks(given: Vec<(u64, i64)>) -> Vec<(u64, i64)> {
 
 #[pymethods]
 impl Reader {
-    /// The next `Batch`, a `Loss` or `StreamRolledBackError` that is only to be warned about, or None at the end and where the reader is closed.
+    /// Returns the next `Batch`, or None at the end and if the reader is closed.
+    ///
+    /// It can also return a `Loss` or a `StreamRolledBackError`, which the caller reports as a warning.
     fn next(&self) -> PyResult<Call> {
         let reader = self.inner.get()?.clone();
         let work = async move { reader.next().await.transpose() };
@@ -206,7 +209,7 @@ impl Reader {
         }))
     }
 
-    /// Stops reading, ends whoever waits for `next`, and removes the consumer.
+    /// Stops the read, ends all calls that wait for `next`, and deletes the consumer.
     fn close(&self) -> PyResult<Call> {
         let reader = self.inner.get()?.clone();
         let work = async move {
@@ -216,19 +219,19 @@ impl Reader {
         Ok(Call::unit(work))
     }
 
-    /// The first sequence that is read.
+    /// The first sequence of the range.
     #[getter]
     fn start(&self) -> u64 {
         self.start
     }
 
-    /// One past the last sequence that is read.
+    /// The sequence after the last one of the range.
     #[getter]
     fn end(&self) -> u64 {
         self.end
     }
 
-    /// When the stream was created, as the server writes it.
+    /// The stream's creation time, as the server formats it.
     #[getter]
     fn created(&self) -> &str {
         &self.created
@@ -240,8 +243,8 @@ impl Reader {
         self.opened
     }
 
-    /// The rest of the range as an Arrow stream. Losses that are only warned about are dropped here: no Python, no
-    /// warning.
+    /// The rest of the range as an Arrow stream. Losses that would only be warnings are dropped, because they need
+    /// Python.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -259,7 +262,7 @@ impl Reader {
     }
 }
 
-/// Finished batches, one after the other, for a consumer in any thread, with or without the GIL.
+/// Finished batches for a consumer in any thread, with or without the GIL.
 struct Stream {
     reader: Arc<engine::Reader>,
 }
@@ -268,7 +271,7 @@ impl Iterator for Stream {
     type Item = Result<ArrayRef, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // No panic may cross Arrow's C interface: one there ends the process.
+        // A panic must not cross Arrow's C interface, because it would end the process.
         let internal = |err: JetError| Some(Err(ArrowError::ExternalError(err.to_string().into())));
         caught(|| self.take_array()).unwrap_or_else(internal)
     }
@@ -279,11 +282,11 @@ impl Stream {
         loop {
             let reader = self.reader.clone();
             let next = async move { reader.next().await.transpose() };
-            // Attaching first lets block_on release the GIL where the consumer holds it, and see Ctrl-C.
-            // Arrow's interface carries an errno and a text: Ctrl-C ends the stream, and its name is in the text.
+            // Attaching first lets block_on release the GIL if the consumer holds it, and handle Ctrl-C. Arrow's
+            // interface has only an errno and a text, so Ctrl-C ends the stream, and the text names it.
             let item = Python::attach(|py| block_on(py, next, |_| Ok(())).map_err(|err| err.to_string()));
             match item {
-                // A stream that ends here would pass for the whole range.
+                // A stream that ends here would be mistaken for the whole range.
                 Ok(Ok(None)) if self.reader.is_closed() => {
                     return Some(Err(ArrowError::ExternalError("the reader was closed".into())));
                 }

@@ -1,4 +1,4 @@
-//! Requests: as a call, or as a future of the loop. They are queued when they are asked for.
+//! Requests, as a call or as a future of the loop. They are queued when they are created.
 
 use bytes::Bytes;
 use pyo3::intern;
@@ -23,7 +23,7 @@ use wire::subject;
 
 #[pymethods]
 impl Connection {
-    /// One request to the API; the result is the payload of the answer.
+    /// Sends an API request. The result is the payload of the response.
     fn request(&self, subject: Word<'_>, payload: &[u8], timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check_tokens(subject.0)?;
@@ -35,7 +35,7 @@ impl Connection {
         ))
     }
 
-    /// One request; the result is the whole message. `session` is what its verbs go through.
+    /// Sends a request. The result is the whole message, whose verbs use `session`.
     #[pyo3(signature = (session, subject, payload, *, timeout, headers=None))]
     fn request_msg(
         &self,
@@ -51,7 +51,7 @@ impl Connection {
         Ok(Call::new(conn.ask(request)?, move |py, answer| form.make(py, &session, answer, None)))
     }
 
-    /// `request_msg` as a future of the loop of `bridge`, which costs no task.
+    /// `request_msg` as a future of the loop of `bridge`, without a task.
     fn request_future<'py>(
         slf: &Bound<'py, Self>,
         py: Python<'py>,
@@ -77,7 +77,7 @@ impl Connection {
         });
         let others = conn.pending_requests();
         conn.start_request(request, future.as_ptr() as usize, done)?;
-        // With others under way the wait until the end of the turn costs nothing.
+        // With other requests in flight, a delay until the end of the iteration costs nothing.
         if others > 0 {
             Connection::kick_later(slf, event_loop)?
         } else {
@@ -86,18 +86,18 @@ impl Connection {
         Ok(future)
     }
 
-    /// Ends a request whose future was cancelled: where it was not sent it never will be.
+    /// Ends a request whose future was cancelled. If it was not sent, it will not be.
     fn cancel_request(&self, future: &Bound<'_, PyAny>) -> PyResult<()> {
         self.connection()?.cancel_request(future.as_ptr() as usize);
         Ok(())
     }
 
-    /// A subject that is used nowhere else.
+    /// Returns a unique subject.
     fn new_inbox(&self) -> PyResult<String> {
         Ok(self.connection()?.new_inbox()?)
     }
 
-    /// A round trip through the server.
+    /// Waits for a round trip to the server.
     fn flush(&self, timeout: Timeout) -> PyResult<Call> {
         let conn = self.get()?;
         self.publisher_fences.close_fences(&conn.outbox);
@@ -106,7 +106,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// The request, if the server would take it.
+    /// Returns the request if the server would accept it.
     fn checked(
         &self,
         conn: &engine::Connection,

@@ -1,5 +1,7 @@
-//! What schema a consumer of Arrow data may ask for: another layout of the same values. Everything else is for the
-//! consumer to cast, which knows what to do with a value that does not fit; a cast here would make it null in silence.
+//! Schemas that a consumer of Arrow data can request: other layouts of the same values.
+//!
+//! The consumer performs all other casts. It decides about values that do not fit; a cast here would make them null
+//! without an error.
 
 use arrow_schema::{DataType, Field};
 use pyo3::prelude::*;
@@ -8,7 +10,8 @@ use pyo3_arrow::PyField;
 
 use crate::error::PyResult;
 
-/// The request, if it can be honoured; otherwise the data comes as it is, as the PyCapsule interface allows.
+/// Returns the requested schema if it is supported. Otherwise the data is exported unchanged, as the PyCapsule
+/// interface allows.
 pub fn cheap<'py>(
     natural: &Field,
     requested: Option<Bound<'py, PyCapsule>>,
@@ -37,14 +40,14 @@ fn same_values(from: &DataType, to: &DataType) -> bool {
         (from, to) if bytes(from) => bytes(to),
         (Timestamp(..), Timestamp(..) | Int64) => true,
         (List(from), List(to)) => inside(from, to),
-        // A map's entries are found by their place, whatever they are called.
+        // The entries of a map are matched by position, whatever their names are.
         (Map(from, _), Map(to, _)) => match (from.data_type(), to.data_type()) {
             (Struct(from), Struct(to)) => {
                 from.len() == to.len() && from.iter().zip(to).all(|(from, to)| inside(from, to))
             }
             _ => false,
         },
-        // Columns are found by name.
+        // Columns are matched by name.
         (Struct(from), Struct(to)) => {
             from.len() == to.len()
                 && to.iter().all(|to| {
@@ -63,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_other_layouts_of_the_same_values() {
+    fn only_layouts_of_the_same_values_are_accepted() {
         let map = |value: DataType| DataType::Struct(vec![Field::new("k", value, false)].into());
         let dictionary = |key: DataType| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
         for (from, to) in [

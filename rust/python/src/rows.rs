@@ -1,5 +1,7 @@
-//! Python inputs into rows to publish: a sequence, whose objects are referred to and read later without the GIL, or
-//! Arrow columns and tables, streams block by block.
+//! Conversion of Python inputs into rows to publish.
+//!
+//! A sequence's objects are referenced and read later without the GIL. Arrow columns and tables are not copied, and
+//! streams are read block by block.
 
 use std::sync::Arc;
 
@@ -46,7 +48,7 @@ impl Texts for Strings {
     }
 }
 
-/// The text of a subject, or of a message id.
+/// Returns the text of a subject or message id.
 fn encoded(what: &str, row: Option<usize>, text: &Bound<'_, PyString>) -> PyResult<PyBackedStr> {
     utf8(text, || match (what, row) {
         ("subject", Some(row)) => JetError::BadSubject { subject: format!("subject[{row}]"), reason: SURROGATE },
@@ -55,7 +57,7 @@ fn encoded(what: &str, row: Option<usize>, text: &Bound<'_, PyString>) -> PyResu
     })
 }
 
-/// A sequence of strings, one per row.
+/// Converts a sequence of strings, one per row.
 fn str_sequence(what: &str, values: &Bound<'_, PyAny>, nulls: bool) -> PyResult<Strings> {
     let mut strings = Vec::with_capacity(values.len().unwrap_or(0));
     for (row, value) in entries(what, values)?.enumerate() {
@@ -103,22 +105,22 @@ fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: Option<usize>) -> PyRes
     Ok(Headers::Each(maps))
 }
 
-/// What goes with the payloads: for all rows, or one entry per row.
+/// Arguments that accompany the payloads: one for all rows, or one entry per row.
 pub struct RowArguments<'a, 'py> {
     pub subject: Option<&'a Bound<'py, PyAny>>,
     pub headers: Option<&'a Bound<'py, PyAny>>,
     pub msg_ids: Option<&'a Bound<'py, PyAny>>,
     pub expected_stream: Option<String>,
-    /// Seconds, as the server reads it.
+    /// Seconds, in the server's format.
     pub msg_ttl: Option<String>,
-    /// The number of the first row, in errors.
+    /// Number of the first row, for errors.
     pub first_row: u64,
-    /// Columns of a table that mean nothing here are left out, instead of refused.
+    /// Unknown columns of a table are ignored instead of rejected.
     pub ignore_extra: bool,
 }
 
 impl RowArguments<'_, '_> {
-    /// The headers of all rows.
+    /// Returns the headers that all rows share.
     fn fixed(&self) -> Arc<[(HeaderName, HeaderValue)]> {
         let stream = self.expected_stream.as_deref().map(|stream| (NATS_EXPECTED_STREAM, stream.into()));
         let ttl = self.msg_ttl.as_deref().map(|ttl| (HeaderName::from_static("Nats-TTL"), ttl.into()));
@@ -136,7 +138,7 @@ impl RowArguments<'_, '_> {
     }
 }
 
-/// Rows of a sequence, every one looked at, nothing sent.
+/// Converts a sequence of payloads. Validates all rows before any is sent.
 pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_payload: usize) -> PyResult<Rows> {
     let single = payloads.is_instance_of::<PyString>() || PyBuffer::<u8>::get(payloads).is_ok();
     if single || payloads.is_none() {
@@ -196,7 +198,7 @@ enum TextColumn {
     Each(Arc<dyn Texts>),
 }
 
-/// A str, a sequence of str, or an Arrow string column.
+/// Converts a str, a sequence of str, or an Arrow string column.
 fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool) -> PyResult<TextColumn> {
     if let Ok(one) = value.cast::<PyString>() {
         return Ok(TextColumn::One(encoded(what, None, one)?.to_string()));
@@ -214,9 +216,9 @@ fn texts(what: &str, value: &Bound<'_, PyAny>, rows: Option<usize>, nulls: bool)
     Ok(TextColumn::Each(each))
 }
 
-/// What a table may have: a misspelt `msg_id` would be a row without an id.
+/// Columns of a table to publish. A misspelt `msg_id` is rejected, because its rows would have no id.
 const COLUMNS: [&str; 6] = ["data", "subject", "headers", "msg_id", "msg_ids", ERROR];
-/// What a read gives besides: its tables are published again as they are.
+/// Other columns of a read's table, which can be published again unchanged.
 const OF_A_READ: [&str; 7] = ["stream", "seq", "timestamp", "delivered", "consumer_seq", "pending", "reply"];
 
 fn check_columns(kind: &DataType, ignore_extra: bool) -> Result<()> {
@@ -237,7 +239,7 @@ fn check_columns(kind: &DataType, ignore_extra: bool) -> Result<()> {
     )))
 }
 
-/// A row's own headers, and those of the argument, which win.
+/// Joins a row's headers with those of the argument, which have precedence.
 fn joined(own: Option<HeaderMap>, given: Option<&HeaderMap>) -> HeaderMap {
     let mut all = own.unwrap_or_default();
     for (name, values) in given.into_iter().flat_map(HeaderMap::iter) {
@@ -252,7 +254,7 @@ fn joined(own: Option<HeaderMap>, given: Option<&HeaderMap>) -> HeaderMap {
     all
 }
 
-/// What the rows of every block have in common.
+/// Arguments that the rows of all blocks share.
 struct Template {
     subject: Option<TextColumn>,
     msg_ids: Option<Arc<dyn Texts>>,
@@ -262,7 +264,7 @@ struct Template {
 }
 
 impl Template {
-    /// Rows of one block, which starts at row `at` of the whole.
+    /// Returns the rows of a block that starts at row `at` of the whole.
     fn rows(&self, array: &ArrayRef, at: usize) -> Result<Rows> {
         let table = array.as_struct_opt();
         let column = |name: &str| table.and_then(|t: &StructArray| t.column_by_name(name));
@@ -308,7 +310,7 @@ impl Template {
     }
 }
 
-/// Blocks of rows, and how many rows there are where that is known.
+/// Returns blocks of rows, and the number of rows if it is known.
 pub fn blocks(
     payloads: &Bound<'_, PyAny>,
     arguments: RowArguments<'_, '_>,
@@ -341,14 +343,14 @@ pub fn blocks(
         }
         AnyArray::Stream(stream) => {
             let reader = stream.into_reader()?;
-            // The schema is known before the first row: what is wrong with it is an exception, not a row's error.
+            // The schema is known before the first row, so its errors are exceptions, not errors of a row.
             template.rows(&arrow_array::new_empty_array(reader.field().data_type()), 0)?;
             Ok((read_blocks(reader, template), known))
         }
     }
 }
 
-/// Reads the next block when it is asked for, in a thread that may block and may need the GIL.
+/// Reads the next block on demand, in a thread that may block and take the GIL.
 fn read_blocks(reader: Box<dyn ArrayReader + Send>, template: Template) -> RowBlocks {
     let state = (Foreign::new(reader), template, 0);
     Box::pin(futures_util::stream::try_unfold(state, |(mut reader, template, at)| async move {

@@ -1,4 +1,4 @@
-//! What a connection knows about itself.
+//! The status of a connection.
 
 use std::sync::atomic::Ordering;
 
@@ -18,13 +18,13 @@ pub struct PoolServer {
     url: String,
     /// Failed attempts since the last success.
     failures: u32,
-    /// Another server announced it.
+    /// True if another server announced it.
     discovered: bool,
 }
 
 #[pymethods]
 impl Connection {
-    /// How often the link has broken so far.
+    /// Number of disconnects so far.
     #[getter]
     fn breaks(&self) -> PyResult<u64> {
         Ok(self.connection()?.breaks())
@@ -51,7 +51,7 @@ impl Connection {
         Ok(self.connection()?.client.server_info().version)
     }
 
-    /// The server's INFO, by the names of the protocol.
+    /// The server's INFO as a dict with the protocol's names.
     #[getter]
     fn server_info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         info_dict(py, &self.connection()?.client.server_info())
@@ -67,13 +67,13 @@ impl Connection {
         Ok(self.connection()?.client.server_info().client_ip)
     }
 
-    /// The server that we are connected to, without user and password.
+    /// The current server's URL, without user and password.
     #[getter]
     fn connected_url(&self) -> PyResult<Option<String>> {
         Ok(self.connection()?.state.current().as_ref().map(pool::url))
     }
 
-    /// Every server that may be connected to.
+    /// All servers of the pool.
     #[getter]
     fn servers(&self) -> PyResult<Vec<PoolServer>> {
         let pool = self.connection()?.state.pool();
@@ -90,7 +90,7 @@ impl Connection {
         Ok(self.connection()?.state.last_error().map(|error| to_exception(py, &error)).transpose()?)
     }
 
-    /// Counts so far, by nats-py's names.
+    /// Counters so far, by nats-py's names.
     #[getter]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let conn = self.connection()?;
@@ -107,12 +107,12 @@ impl Connection {
         Ok(dict)
     }
 
-    /// Messages that were published once more, and those that subscriptions dropped.
+    /// Messages that were resent, and messages that subscriptions dropped.
     fn troubles(&self) -> PyResult<(u64, u64)> {
         Ok(self.connection()?.traffic.troubles())
     }
 
-    /// What each verb has moved so far, by its name.
+    /// Returns the messages and bytes of each verb so far, by its name.
     fn moved<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let conn = self.connection()?;
         let verbs = PyDict::new(py);
@@ -129,23 +129,24 @@ impl Connection {
         Ok(verbs)
     }
 
-    /// Messages of `publish_batch` that are unanswered, and their bytes.
+    /// Messages of `publish_batch` in flight, and their bytes.
     fn flying(&self) -> PyResult<(u64, u64)> {
         Ok(self.connection()?.traffic.flying())
     }
 
-    /// What acks took: (most seconds, how many), how many took longer than the last, and the seconds of all.
+    /// Histogram of the ack latency: (upper bound in seconds, count) for each bucket, the count above, and the sum of
+    /// seconds.
     fn ack_latency(&self) -> PyResult<Latency> {
         Ok(self.connection()?.traffic.ack_latency())
     }
 
-    /// Drops the link and connects anew.
+    /// Closes the connection to the server and reconnects.
     fn force_reconnect(&self) -> PyResult<Call> {
         let conn = self.get()?;
         Ok(Call::unit(async move { conn.force_reconnect().await }))
     }
 
-    /// Puts another list of servers in the place of the present one.
+    /// Replaces the list of servers.
     fn set_server_pool(&self, servers: Vec<String>) -> PyResult<()> {
         Ok(self.connection()?.set_server_pool(&servers)?)
     }

@@ -1,4 +1,4 @@
-//! A subscription as Python holds it: takes what is there, or waits for it.
+//! The class `Subscription`.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Subscription {
     form: MessageFormat,
 }
 
-/// Messages of a push consumer that did not come, as its heartbeat says.
+/// Messages of a push consumer that are missing according to its heartbeat.
 #[pyclass(frozen, get_all, module = "jetarrow._jetarrow")]
 pub struct Missed {
     seq: i64,
@@ -32,9 +32,10 @@ pub struct Missed {
 
 #[pymethods]
 impl Connection {
-    /// Subscribes, before all that is asked of the connection from now on. `kind` is "core", "push" or "ordered",
-    /// `msg_class` the class of its messages. `on_notice` is called in the loop of `bridge` with the number of messages
-    /// that the limits made it drop and None, or 0 and a `Missed`.
+    /// Subscribes before any later operation of the connection.
+    ///
+    /// `kind` is "core", "push" or "ordered", `msg_class` the class of the messages. `on_notice` is called in the loop
+    /// of `bridge` with the number of messages dropped by the limits and None, or with 0 and a `Missed`.
     #[pyo3(signature = (subject, *, queue, pending_messages, pending_bytes, kind, msg_class, bridge=None, on_notice=None))]
     fn subscribe(
         &self,
@@ -89,15 +90,17 @@ impl Subscription {
 
 #[pymethods]
 impl Subscription {
-    /// The next message, if one waits; `session` is what its verbs go through, `sid` its subscription's number.
+    /// Returns the next message, if one is queued. Its verbs use `session`; `sid` is the number of its subscription.
     fn take<'py>(&self, session: &Bound<'py, PyAny>, sid: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(message) = self.inner.get()?.take_message() else { return Ok(None) };
         self.form.make(session.py(), session.as_unbound(), message, Some(sid)).map(Some)
     }
 
-    /// Waits for a message. The result is "messages", "ended", "gap" (a message of an ordered subscription is missing),
-    /// "silent" (not even a heartbeat came for `silence` seconds), "relinked" (of an ordered one, once after the link broke
-    /// and came back) or "late" (`wait` seconds are over).
+    /// Waits for a message.
+    ///
+    /// The result is "messages", "ended", "gap" (a message of an ordered subscription is missing), "silent" (no message
+    /// and no heartbeat for `silence` seconds), "relinked" (of an ordered subscription, once after a reconnect) or
+    /// "late" (`wait` seconds have elapsed).
     #[pyo3(signature = (silence=None, wait=None))]
     fn ready(&self, silence: Option<f64>, wait: Option<f64>) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
@@ -106,15 +109,15 @@ impl Subscription {
         Ok(Call::new(async move { inner.ready(silence, wait).await }, word))
     }
 
-    /// Waits until nothing came for `silence` seconds ("silent"), the link is "relinked", or it has "ended", whether
-    /// anybody takes what has come, or not.
+    /// Waits until nothing has arrived for `silence` seconds ("silent"), after a reconnect ("relinked"), or until the
+    /// end ("ended"). Queued messages do not matter.
     fn quiet(&self, silence: f64) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let silence = seconds("silence", silence)?;
         Ok(Call::new(async move { Ok(inner.quiet(silence).await) }, word))
     }
 
-    /// Takes no more messages from now on, or once `limit` have come; those that wait stay.
+    /// Stops accepting messages now, or after `limit` messages. Queued messages remain.
     #[pyo3(signature = (limit=0))]
     fn unsubscribe(&self, limit: u64) -> PyResult<()> {
         let inner = self.inner.get()?;
@@ -126,14 +129,14 @@ impl Subscription {
         Ok(())
     }
 
-    /// Unsubscribes, and waits until what the server had sent has come.
+    /// Unsubscribes, and waits until all messages that the server had sent have arrived.
     fn drain(&self, timeout: f64) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let timeout = seconds("timeout", timeout)?;
         Ok(Call::unit(async move { inner.drain(timeout).await }))
     }
 
-    /// Waits until all messages were taken.
+    /// Waits until the queue is empty.
     fn emptied(&self) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
         let work = async move {
@@ -143,25 +146,25 @@ impl Subscription {
         Ok(Call::unit(work))
     }
 
-    /// Messages that wait.
+    /// Queued messages.
     #[getter]
     fn pending_msgs(&self) -> PyResult<usize> {
         Ok(self.inner.get()?.counts().pending)
     }
 
-    /// Their payload bytes.
+    /// Payload bytes of the queued messages.
     #[getter]
     fn pending_bytes(&self) -> PyResult<usize> {
         Ok(self.inner.get()?.counts().pending_bytes)
     }
 
-    /// Messages that came so far, dropped ones counted.
+    /// Messages that arrived so far, with dropped ones.
     #[getter]
     fn delivered(&self) -> PyResult<u64> {
         Ok(self.inner.get()?.counts().delivered)
     }
 
-    /// Messages that the limits made it drop.
+    /// Messages dropped by the limits.
     #[getter]
     fn dropped(&self) -> PyResult<u64> {
         Ok(self.inner.get()?.counts().dropped)
@@ -173,7 +176,7 @@ impl Subscription {
         Ok(self.inner.get()?.last_seq())
     }
 
-    /// Sequence and nanoseconds of some messages that came, the newest first. For ordered subscriptions.
+    /// Sequence and nanoseconds of some received messages, the newest first. For ordered subscriptions.
     #[getter]
     fn marks(&self) -> PyResult<Vec<(u64, i64)>> {
         Ok(self.inner.get()?.marks().as_slice().iter().map(|mark| (mark.seq, mark.nanos)).collect())

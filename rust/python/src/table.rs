@@ -20,10 +20,10 @@ use base::panics::caught;
 use jetstream::publish::pack::Pack;
 use jetstream::publish::table::{Plan, message_fields};
 
-/// Rows that are encoded at once: what is in memory beside the table.
+/// Rows that are encoded at once, which bounds the memory besides the table.
 const ROWS: usize = 8_192;
 
-/// Messages made of a table's rows as they are asked for: an Arrow stream of what `publish_batch` takes.
+/// Messages that are encoded from a table's rows on demand, as an Arrow stream for `publish_batch`.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct TableMessages {
     messages: Mutex<Option<Messages>>,
@@ -43,7 +43,7 @@ impl TableMessages {
         nulls: bool,
         arrow: Option<(Option<String>, usize, usize)>,
     ) -> PyResult<Self> {
-        // How many messages there will be is known where each row is one.
+        // The number of messages is known if each row is one.
         let rows = if arrow.is_none() { table.len().ok() } else { None };
         let reader = extract("table", table)?.into_reader()?;
         let field = reader.field();
@@ -72,7 +72,7 @@ impl TableMessages {
         Ok(self.rows.ok_or_else(|| PyValueError::new_err("a stream does not say how many rows it has"))?)
     }
 
-    /// The messages, once.
+    /// Returns the messages. It can be called once.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -86,7 +86,7 @@ impl TableMessages {
     }
 }
 
-/// What a message is.
+/// The format of a message.
 enum TableFormat {
     Json(Plan),
     Arrow(Box<Pack>),
@@ -97,13 +97,14 @@ struct Messages {
     plan: TableFormat,
     /// Blocks of the table that are not used up.
     held: VecDeque<StructArray>,
-    /// Rows that are.
+    /// Number of rows that are used up.
     at: usize,
     field: FieldRef,
 }
 
 impl Messages {
-    /// The next rows of the table, so many where it has them; a part of a block as it is, or several in one.
+    /// Returns the next `wanted` rows, or fewer at the end. Without `whole` it returns a slice of one block, without a
+    /// copy.
     fn rows(&mut self, wanted: usize, whole: bool) -> Result<Option<StructArray>, ArrowError> {
         let mut found = 0;
         let mut pieces: Vec<ArrayRef> = Vec::new();
@@ -155,7 +156,7 @@ impl Iterator for Messages {
     type Item = Result<ArrayRef, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // It is called through Arrow's C interface, which no panic may cross: one there ends the process.
+        // Called through Arrow's C interface, which a panic must not cross, because it would end the process.
         let block = caught(|| self.block());
         block.unwrap_or_else(|err| Err(ArrowError::ExternalError(err.to_string().into()))).transpose()
     }

@@ -1,4 +1,4 @@
-//! The decoder that `schema=` and `mode=` ask for.
+//! Decoders for the arguments `schema=` and `mode=`.
 
 use arrow_schema::Schema;
 use pyo3::exceptions::PyTypeError;
@@ -11,12 +11,12 @@ use crate::error::PyResult;
 use columns::unpack::{self, Unpack};
 use jetstream::receive::typed::Typed;
 
-/// The decoder of `schema=` (anything with an Arrow schema), `mode=` and `flatten=`.
+/// Returns the decoder for `schema=` (any object with an Arrow schema), `mode=` and `flatten=`.
 pub fn typed(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str, flat: bool) -> PyResult<Typed> {
     Ok(Typed::new(input, fields(schema)?.as_ref().fields(), mode.parse()?, flat)?)
 }
 
-/// What unpacks messages of Arrow data with the columns of `schema=`.
+/// Returns the decoder that unpacks Arrow payloads into the columns of `schema=`.
 pub fn unpack(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str, batch_rows: usize) -> PyResult<Unpack> {
     Ok(Unpack::new(input, fields(schema)?.as_ref().fields(), mode.parse()?, batch_rows)?)
 }
@@ -27,7 +27,9 @@ fn fields(schema: &Bound<'_, PyAny>) -> PyResult<PySchema> {
     })?)
 }
 
-/// The Arrow schema of a payload, in a capsule; None where it is no Arrow stream. Of no payload it is the empty schema.
+/// Returns the Arrow schema of a payload in a capsule; None if the payload is not an Arrow stream.
+///
+/// Without a payload it is the empty schema.
 #[pyfunction]
 #[pyo3(signature = (payload))]
 pub fn schema_of_payload<'py>(py: Python<'py>, payload: Option<&[u8]>) -> PyResult<Option<Bound<'py, PyCapsule>>> {

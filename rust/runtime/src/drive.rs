@@ -1,8 +1,8 @@
-//! Who drives the runtime: whichever Python thread waits for it, and a thread of its own where none does.
+//! Driver of the runtime: a Python thread that waits for a result, or else a thread of the driver's own.
 //!
-//! A result that changes threads costs more than all the rest of a short round trip: two system calls and two switches.
-//! So a thread that waits for an answer runs the connection meanwhile, and the runtime's own thread stays away for as
-//! long as such calls follow each other. Only one thread drives at a time; tokio hands over to one of the others.
+//! A result that changes threads costs more than the rest of a short round trip: two system calls and two context
+//! switches. So a waiting thread runs the connection itself. The driver's own thread stays parked while such calls
+//! follow each other. Only one thread drives at a time; tokio moves the role to one of the others.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -15,19 +15,19 @@ use tokio::sync::Notify;
 
 use base::error::{JetError, Result};
 
-/// How long after a short call the runtime's own thread stays away: what is sent meanwhile without waiting goes out
-/// this much later, at most. A call that took longer brings it back at once.
+/// Time for which the driver's own thread stays parked after a short call, and the maximum delay of data that is queued
+/// meanwhile. A longer call unparks it at once.
 const AWAY: Duration = Duration::from_millis(1);
 
 pub struct Driver {
     pub runtime: Runtime,
-    /// Threads that wait for something.
+    /// Number of threads that wait in [`Driver::visit`].
     guests: AtomicUsize,
-    /// How often one has gone.
+    /// Number of visits that have ended.
     gone: AtomicU64,
-    /// The last one has left work behind.
+    /// The last visit may have left work behind.
     hurry: AtomicBool,
-    /// The runtime's own thread drives.
+    /// The driver's own thread drives the runtime.
     inside: AtomicBool,
     wanted: Notify,
     thread: OnceLock<Thread>,
@@ -35,7 +35,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A runtime, and its own thread.
+    /// Creates a runtime and its own thread.
     pub fn start() -> Result<Arc<Self>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .thread_name("jetarrow")
@@ -61,7 +61,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Ends the runtime's own thread; else it ends with the process.
+    /// Ends the driver's own thread, which otherwise ends with the process.
     pub fn end(&self) {
         self.ended.store(true, SeqCst);
         self.wanted.notify_one();
@@ -83,14 +83,14 @@ impl Driver {
         }
     }
 
-    /// Waits in this thread and drives the runtime meanwhile; None where `patience` is over before.
+    /// Waits for `work` in this thread, and drives the runtime meanwhile. `None` if `patience` elapses first.
     pub fn visit<T>(&self, work: impl Future<Output = T>, patience: Duration) -> Option<T> {
         let begin = Instant::now();
         let done = {
             let _guest = Guest::new(self);
             self.runtime.block_on(async { tokio::time::timeout(patience, work).await.ok() })
         };
-        // Where it took long there may be more to do than what was waited for.
+        // After a long wait the runtime can have more work than this thread waited for.
         if done.is_none() || begin.elapsed() > AWAY {
             self.hurry.store(true, SeqCst);
             self.thread.get().inspect(|thread| thread.unpark());
@@ -136,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_does_the_work_and_else_its_own_thread() {
+    fn waiting_thread_drives_the_runtime_and_otherwise_the_own_thread() {
         let driver = Driver::start().unwrap();
         let long = Duration::from_secs(60);
         let me = thread::current().id();
-        // The first may still find the other thread at it.
+        // In the first visits the other thread may still drive.
         let seen: Vec<_> = (0..50).map(|_| driver.visit(hops(&driver), long).unwrap()).collect();
         assert!(seen.contains(&me), "{seen:?}");
         let (send, done) = channel();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_and_the_work_goes_on() {
+    fn work_continues_after_patience_elapses() {
         let driver = Driver::start().unwrap();
         let (send, heard) = channel();
         let never = async {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_wait_at_once() {
+    fn many_threads_can_wait_at_once() {
         let driver = Driver::start().unwrap();
         let threads: Vec<_> = (0..8)
             .map(|_| {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn its_own_thread_can_be_ended() {
+    fn end_ends_the_own_thread() {
         let driver = Driver::start().unwrap();
         driver.end();
         while Arc::strong_count(&driver) > 1 {

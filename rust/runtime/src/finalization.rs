@@ -1,8 +1,8 @@
-//! The end of the interpreter, as seen by threads that call into Python.
+//! Finalization of the interpreter, for threads that call into Python.
 //!
-//! A thread that waits for the GIL while the interpreter finalizes is ended in place (`pthread_exit`, before Python 3.14),
-//! by unwinding through the frames below: through those of Rust that ends the process with SIGABRT or SIGSEGV. So native
-//! code that runs Python's code counts its calls, the exit hook waits for those under way, and later ones do not begin.
+//! Before Python 3.14 a thread that waits for the GIL during finalization is ended in place (`pthread_exit`). This
+//! unwinds through its Rust frames, so the process ends with SIGABRT or SIGSEGV. So native code counts its calls into
+//! Python. The exit hook waits for calls in progress, and later calls do not begin.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 static ENDED: AtomicBool = AtomicBool::new(false);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
-/// The thread that finalizes. Exit hooks of the user may still call us there.
+/// The thread that finalizes. Exit hooks of the user can still call native code there.
 static LAST: OnceLock<ThreadId> = OnceLock::new();
 
-/// A call into Python that the end of the interpreter waits for.
+/// A call into Python, which delays finalization.
 pub struct PythonCall(());
 
 impl PythonCall {
-    /// `None` once the interpreter is about to finalize in another thread.
+    /// Begins a call; `None` if another thread finalizes the interpreter.
     pub fn begin() -> Option<Self> {
         CALLS.fetch_add(1, SeqCst);
         let call = PythonCall(());
@@ -33,13 +33,12 @@ impl Drop for PythonCall {
     }
 }
 
-/// True once the interpreter is about to finalize.
+/// True after the exit hook has run.
 pub fn has_begun() -> bool {
     ENDED.load(SeqCst)
 }
 
-/// Begins the end of the interpreter, in the thread that finalizes it: waits for calls into Python that are under way, at
-/// most for `patience`.
+/// Begins finalization, in the thread that finalizes. Waits at most `patience` for calls in progress.
 pub fn begin(patience: Duration) {
     let _only_once = LAST.set(std::thread::current().id());
     ENDED.store(true, SeqCst);
@@ -49,7 +48,7 @@ pub fn begin(patience: Duration) {
     }
 }
 
-/// To be called in a forked child, where the calls of its parent do not end.
+/// Resets the count in a forked child, because the calls of its parent do not end there.
 pub fn forked() {
     CALLS.store(0, SeqCst);
 }

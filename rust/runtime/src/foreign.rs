@@ -1,8 +1,8 @@
 //! Memory that Python, or another producer of Arrow data, owns.
 //!
-//! Releasing it can call back into its owner, and a callback of pyarrow takes the GIL: under a lock of ours that is a
-//! deadlock, and once the interpreter finalizes it ends the process. So a drop only hands the memory over, and `release`
-//! drops it in a thread that may take the GIL. What is left once the interpreter is about to finalize stays allocated.
+//! Releasing it can call back into its owner, and pyarrow's callback takes the GIL. Under one of our locks that is a
+//! deadlock, and during finalization it ends the process. So a drop only queues the memory, and `release` drops it in a
+//! thread that may take the GIL. Memory that is still queued at finalization is leaked.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::task::{blocking, spawn};
 use base::lock::{self, lock};
 
 static HANDED_OVER: Mutex<Vec<Box<dyn Send>>> = Mutex::new(Vec::new());
-/// How long memory waits for a thread that has the GIL anyway.
+/// Time for which memory waits for a thread that has the GIL anyway.
 const RELEASE_AFTER: Duration = Duration::from_millis(20);
 
-/// A value that is never dropped in place.
+/// A value that is not dropped in place.
 pub struct Foreign<T: Send + 'static>(Option<T>);
 
 impl<T: Send + 'static> Foreign<T> {
@@ -45,7 +45,7 @@ impl<T: Send + 'static> Drop for Foreign<T> {
             handed_over.len() == 1
         };
         if first {
-            // Without a runtime there is no other thread, and whoever calls next releases it.
+            // Without a runtime there is no other thread. The next call into native code releases the memory.
             let _no_runtime = spawn(release_later(), |_panicked| ());
         }
     }
@@ -58,7 +58,7 @@ async fn release_later() {
     }
 }
 
-/// Drops what was handed over. For threads that hold the GIL, or may wait for it, within a `PythonCall`.
+/// Drops all queued values. For threads that hold the GIL, or may wait for it, within a `PythonCall`.
 pub fn release() {
     debug_assert_eq!(lock::held(), 0, "foreign memory is released under a lock");
     let values = std::mem::take(&mut *lock(&HANDED_OVER));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_dropped_later_and_without_locks() {
+    fn value_is_dropped_later_and_without_locks() {
         let (send, dropped) = channel();
         let mut first = Foreign::new(Owned(send.clone()));
         assert!(first.get().is_some() && first.get_mut().is_some());
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "dropped under a lock")]
-    fn a_drop_under_a_lock_is_found() {
+    fn drop_under_a_lock_panics() {
         let mutex = Mutex::new(());
         let value = Foreign::new(());
         let _guard = lock(&mutex);

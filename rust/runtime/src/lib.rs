@@ -1,7 +1,7 @@
-//! The tokio runtime: made at first use, one per process, never used across a fork. Beside it: tasks whose panics become
-//! errors, memory that its owner must release, and the end of the interpreter.
+//! The tokio runtime: created at first use, one per process, and unusable after a fork.
 //!
-//! May use `base`; knows no NATS and no Python. Begin at [`handle`] and [`task::spawn`].
+//! This crate also has tasks whose panics become errors, memory that its owner must release, and the finalization of
+//! the interpreter. Uses `base` only, and has no NATS and no Python types. Begin at [`handle`] and [`task::spawn`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,11 +21,11 @@ pub mod finalization;
 pub mod foreign;
 pub mod task;
 
-/// How often this process is a forked child. A counter, because asking the system for the process id costs a call
-/// each time; Python calls `forked` in the child, before anything else runs there.
+/// Number of forks between this process and the first one. Python calls `forked` in the child before any other code. A
+/// counter is cheaper than a system call for the process id.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// To be called in a forked child.
+/// Records a fork, in the child.
 pub fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
@@ -41,15 +41,15 @@ struct Stamped {
     lingering: Mutex<Vec<JoinHandle<()>>>,
 }
 
-// Lock-free, so that a fork in another thread cannot leave a lock held in the child.
+// Lock-free, so a fork in another thread cannot leave a held lock in the child.
 static CURRENT: LazyLock<ArcSwapOption<Stamped>> = LazyLock::new(ArcSwapOption::empty);
 
-/// Waits in this thread, and drives the runtime meanwhile; None where `patience` is over before.
+/// Waits for `work` in this thread, and drives the runtime meanwhile. `None` if `patience` elapses first.
 pub fn visit<T>(work: impl Future<Output = T>, patience: Duration) -> Result<Option<T>> {
     Ok(current()?.driver.visit(work, patience))
 }
 
-/// A handle on this process's runtime; starts it where there is none yet.
+/// Returns a handle of this process's runtime, and starts the runtime if necessary.
 pub fn handle() -> Result<tokio::runtime::Handle> {
     current().map(|current| current.driver.runtime.handle().clone())
 }
@@ -63,14 +63,15 @@ fn current() -> Result<Arc<Stamped>> {
         {
             return Ok(stamped.clone());
         }
-        // Its thread is there before anybody can count on it. One that another thread was quicker than is not needed.
+        // The thread starts before another thread can use the runtime. If another thread was faster, this runtime is
+        // discarded.
         let driver = Driver::start()?;
         let fresh = Stamped { generation, driver: driver.clone(), lingering: Mutex::default() };
         let previous = CURRENT.compare_and_swap(&current, Some(Arc::new(fresh)));
         if previous.as_ref().map(Arc::as_ptr) != current.as_ref().map(Arc::as_ptr) {
             driver.end();
         }
-        // Threads of a parent's runtime do not exist in a child: dropping it would wait for them for ever.
+        // Threads of the parent's runtime do not exist in the child, so dropping it would wait for them forever.
         if let Some(inherited) = current.filter(|s| s.generation != generation) {
             std::mem::forget(inherited);
             std::mem::forget(arc_swap::Guard::into_inner(previous));
@@ -78,24 +79,24 @@ fn current() -> Result<Arc<Stamped>> {
     }
 }
 
-/// A server that takes and says nothing for this long is given up by what wants to end.
+/// Time after which a shutdown gives up on a server that neither reads nor writes.
 const STALL: Duration = Duration::from_secs(2);
 /// The same at the end of the process, which has one second after Ctrl-C.
 const LAST_STALL: Duration = Duration::from_millis(300);
 
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// The process is about to end: from now on `stall` is short.
+/// Records that the process is about to end, so that [`stall`] is short.
 pub fn ending() {
     ENDING.store(true, Ordering::Relaxed);
 }
 
-/// How long to wait for something that does not move.
+/// Returns how long to wait for a connection without progress.
 pub fn stall() -> Duration {
     if ENDING.load(Ordering::Relaxed) { LAST_STALL } else { STALL }
 }
 
-/// Starts work that goes on where its owner is gone; `lingering` waits for it.
+/// Starts work that continues after its owner is dropped. [`lingering`] waits for it.
 pub fn linger(work: impl Future<Output = ()> + Send + 'static) {
     let (Ok(current), Ok(task)) = (current(), spawn(work, |_nobody_waits| ())) else { return };
     let mut lingering = lock(&current.lingering);
@@ -103,20 +104,20 @@ pub fn linger(work: impl Future<Output = ()> + Send + 'static) {
     lingering.push(task);
 }
 
-/// What lingers now, and is to be waited for.
+/// Takes the lingering tasks, to wait for them.
 fn take_lingering() -> Vec<JoinHandle<()>> {
-    // Nothing is started for it, and a parent's tasks do not run in its child.
+    // Does not start a runtime. The parent's tasks do not run in a child.
     let current = CURRENT.load_full().filter(|current| current.generation == generation());
     current.map_or_else(Vec::new, |current| std::mem::take(&mut *lock(&current.lingering)))
 }
 
-/// True where there is such work.
+/// True if there is lingering work.
 pub fn any_lingering() -> bool {
     let current = CURRENT.load_full().filter(|current| current.generation == generation());
     current.is_some_and(|current| !lock(&current.lingering).is_empty())
 }
 
-/// Waits for all such work, and for what it starts.
+/// Waits for all lingering work, and for the work that it starts.
 pub async fn lingering() {
     loop {
         let tasks = take_lingering();
@@ -129,7 +130,7 @@ pub async fn lingering() {
     }
 }
 
-/// Something that only the process that made it may touch: elsewhere `get` fails, and dropping it does nothing.
+/// A value that only the process that created it may use. In a forked child `get` fails, and a drop does nothing.
 pub struct Owned<T> {
     generation: u32,
     pid: u32,
@@ -152,7 +153,7 @@ impl<T> Owned<T> {
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         if self.generation != generation() {
-            // Its tasks and locks live in the parent.
+            // The tasks and locks of the value are in the parent.
             std::mem::forget(self.value.take());
         }
     }
@@ -161,7 +162,7 @@ impl<T> Drop for Owned<T> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn one_runtime_serves_all_threads() {
+    fn handle_is_the_same_in_all_threads() {
         let ids: Vec<_> = (0..4)
             .map(|_| std::thread::spawn(|| super::handle().map(|h| h.id())))
             .filter_map(|t| t.join().ok())

@@ -1,4 +1,4 @@
-//! Our tasks: a panic in one is an error of everything that waits for it, and never looks like an end.
+//! Tasks whose panic is an error for everything that waits for them, and is not mistaken for the end of a channel.
 
 use std::panic::AssertUnwindSafe;
 
@@ -9,8 +9,10 @@ use tokio::task::JoinHandle;
 use base::error::{JetError, Result};
 use base::panics::{caught, error_of};
 
-/// Starts a task, the only way there is. `failed` gets a panic as an error, and tells whoever waits for the task: what
-/// it held is dropped by then, so that the end of a channel says nothing.
+/// Starts a task. All tasks are started here.
+///
+/// A panic is passed as an error to `failed`, which reports it to the waiting code. The values of the task are dropped
+/// before, so the end of a channel does not show whether the task panicked.
 #[allow(clippy::disallowed_methods)] // this is what is to be used in their place
 pub fn spawn(
     work: impl Future<Output = ()> + Send + 'static,
@@ -24,7 +26,7 @@ pub fn spawn(
     }))
 }
 
-/// Does work that may block in a thread for that; begins at once.
+/// Runs blocking work in a thread, and starts it at once.
 #[allow(clippy::disallowed_methods)]
 pub fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -34,12 +36,12 @@ pub fn blocking<T: Send + 'static>(
     async move { task?.await.unwrap_or_else(|_| Err(JetError::Internal("the process is ending".into()))) }
 }
 
-/// Does the work; a panic in it is an error.
+/// Runs the work, and returns a panic as an error.
 pub async fn guarded<T>(work: impl Future<Output = T>) -> Result<T> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(error_of)
 }
 
-/// Where tests may have a task panic.
+/// Places at which tests can make a task panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
     Call,
@@ -70,7 +72,7 @@ impl Spot {
     ];
 }
 
-/// Panics here if a test has asked for it. Nothing in a release build.
+/// Panics here if a test requests it. Does nothing in a release build.
 #[inline]
 pub fn weak_spot(_spot: Spot) {
     #[cfg(debug_assertions)]
@@ -87,7 +89,7 @@ pub mod forced {
 
     static NEXT: Mutex<Option<Spot>> = Mutex::new(None);
 
-    /// The next task that comes to this spot panics there; without a word none does.
+    /// Makes the next task panic at this place; an empty word cancels the request.
     pub fn arm(word: &str) -> Result<()> {
         if word.is_empty() {
             *lock(&NEXT) = None;
@@ -118,25 +120,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_with_its_words() {
-        let (send, told) = channel();
+    fn panic_is_reported_with_its_text() {
+        let (send, reported) = channel();
         let work = async {
             let words = String::from("once upon");
             assert!(words.is_empty(), "{words} a time");
         };
         spawn(work, move |error| send.send(error).unwrap()).unwrap();
-        assert_eq!(told.recv(), Ok(JetError::Internal("once upon a time".into())));
+        assert_eq!(reported.recv(), Ok(JetError::Internal("once upon a time".into())));
     }
 
     #[test]
-    fn an_end_is_not_told() {
-        let (send, told) = channel();
+    fn normal_end_is_not_reported() {
+        let (send, reported) = channel();
         spawn(async {}, move |error| send.send(error).unwrap()).unwrap();
-        assert_eq!(told.iter().next(), None);
+        assert_eq!(reported.iter().next(), None);
     }
 
     #[test]
-    fn work_in_a_thread_ends_in_its_result_or_its_panic() {
+    fn blocking_work_returns_its_result_or_its_panic() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert_eq!(runtime.block_on(async { blocking(|| 5).await }), Ok(5));
         let work = || {

@@ -71,8 +71,8 @@ fn size(batch: &Header<'_>, body: &[u8]) -> Option<usize> {
     Some(sum)
 }
 
-/// True if the output has the declared length, or cannot exceed the limit. The decoder expands LZ4 to its end and ignores
-/// the declared length, so output that can exceed the limit is counted first.
+/// True if the output has the declared length, or cannot exceed the limit. The decoder expands LZ4 to its end and
+/// ignores the declared length, so output that can exceed the limit is counted first.
 fn lz4_has(compressed: &[u8], said: usize) -> bool {
     compressed.len().saturating_mul(LZ4_RATIO) <= MAX_TABLE_BYTES
         || copy(&mut lz4_flex::frame::FrameDecoder::new(compressed).take(said as u64 + 1), &mut sink())

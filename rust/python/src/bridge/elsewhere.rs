@@ -1,4 +1,5 @@
-//! Where selectors watch sockets only: there is no pipe, and no selector that can be watched.
+//! The bridge's system calls for systems whose selectors watch sockets only. There is no pipe, and no selector to
+//! watch.
 
 use std::io;
 
@@ -27,5 +28,5 @@ impl Pipe {
     }
 }
 
-/// Never at once: a loop's selector cannot be seen from outside.
+/// Returns at once, because a loop's selector cannot be watched.
 pub async fn until_due(_arrived: &Notify, _selector: i32) {}

@@ -1,4 +1,4 @@
-//! Whether an event loop of asyncio's has something to do, seen from outside: its queue, its timers, its selector.
+//! Detection of an idle asyncio event loop from its queue, its timers and its selector.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::error::PyResult;
 
-/// How to see that a loop of asyncio's has nothing to do.
+/// State to detect that an asyncio loop is idle.
 pub struct Idle {
     pub selector: i32,
     ready: Py<PyAny>,
@@ -16,17 +16,17 @@ pub struct Idle {
     /// The loop's clock.
     clock: Py<PyAny>,
     turns: AtomicU32,
-    /// Calls that are not to wait here, and how many it is after the next wait in vain.
+    /// Calls that skip the wait, and the number of calls to skip after the next wait without an event.
     rest: AtomicU32,
     next_rest: AtomicU32,
 }
 
-/// How long one call may keep the loop's thread. What takes longer gains nothing from being waited for here, and may be
-/// work that would keep the loop from its own.
+/// Maximum time for which one call blocks the loop's thread. A longer round trip gains nothing from waiting in this
+/// thread, and blocks other work of the loop.
 const LINGER: Duration = Duration::from_millis(2);
-/// One of so many calls goes through the loop, which then also clears its timers.
+/// One in this many calls returns to the loop without a wait, so that the loop also removes its cancelled timers.
 const STRETCH: u32 = 64;
-/// After a wait that brought nothing so many calls do not wait here; after the next one twice as many, and so on.
+/// Number of calls that skip the wait after a wait without an event. It doubles after each further one.
 const REST: u32 = 8;
 const MOST_REST: u32 = 1024;
 
@@ -43,7 +43,7 @@ impl Idle {
         }
     }
 
-    /// How long nothing is due but so many calls of ours; None where something is.
+    /// Returns how long the loop is idle, except for `ours` calls of the bridge. `None` if it is not idle.
     pub fn spell(&self, py: Python<'_>, ours: usize) -> PyResult<Option<Duration>> {
         let rest = self.rest.load(Ordering::Relaxed);
         if rest > 0 {
@@ -62,7 +62,7 @@ impl Idle {
         Ok((due > now).then(|| Duration::try_from_secs_f64(due - now).map_or(LINGER, |left| left.min(LINGER))))
     }
 
-    /// Whether the last wait brought something. All of this happens in the loop's thread.
+    /// Records whether the last wait had an event. Runs in the loop's thread only.
     pub fn learn(&self, came: bool) {
         let next = self.next_rest.load(Ordering::Relaxed);
         self.rest.store(if came { 0 } else { next }, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What selectors watch on Unix: descriptors.
+//! The bridge's system calls for Unix, whose selectors watch file descriptors.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
@@ -31,10 +31,10 @@ impl Pipe {
     }
 }
 
-/// Something arrived, or the loop's selector (itself a descriptor that can be watched) has something.
+/// Waits for an event, or until the loop's selector, which is itself a descriptor, is readable.
 #[allow(deprecated)] // what takes its place wants an owner, and the owner is Python
 pub async fn until_due(arrived: &Notify, selector: i32) {
-    // For this once: one that stayed registered would wake whoever drives the connection at each event of the loop.
+    // Registered for this wait only. Otherwise each event of the loop would wake the driving thread.
     let Ok(selector) = AsyncFd::with_interest(selector, Interest::READABLE) else { return };
     tokio::select! {
         biased;

@@ -1,7 +1,7 @@
-//! How a mailbox wakes its owner: by a pipe that a selector watches, or by a function where it can watch none.
+//! Wake-up of a mailbox's owner: through a pipe that a selector watches, or else through a function.
 //!
-//! The pipe costs one system call and no GIL. Windows' selectors know only sockets, and its usual event loop watches
-//! nothing at all: there a function is called, in a thread that may wait for the GIL as long as it takes.
+//! The pipe costs one system call and no GIL. Windows' selectors watch sockets only, and its default event loop has no
+//! selector. So a function is called there, in a thread that may wait for the GIL.
 
 use std::io;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ impl Wake {
         })
     }
 
-    /// From any thread; waits for nothing.
+    /// Wakes the owner. Can be called from any thread and does not block.
     pub fn ring(&self) {
-        // A closed loop wants no wake-up: both errors mean just that.
+        // Both errors mean that the loop is closed, so it needs no wake-up.
         match self {
             Wake::Pipe(pipe) => drop(pipe.ring()),
             Wake::Call(call) => {
@@ -40,7 +40,7 @@ impl Wake {
         }
     }
 
-    /// By the owner, before it looks for what came.
+    /// Resets the wake-up. The owner calls it before it reads the mailbox.
     pub fn heard(&self) -> io::Result<()> {
         match self {
             Wake::Pipe(pipe) => pipe.heard(),
@@ -48,7 +48,7 @@ impl Wake {
         }
     }
 
-    /// What becomes readable at `ring`; None where a function is called.
+    /// Returns the descriptor that becomes readable at `ring`; `None` if a function is called.
     pub fn descriptor(&self) -> Option<i32> {
         match self {
             Wake::Pipe(pipe) => Some(pipe.descriptor()),

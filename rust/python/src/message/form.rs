@@ -1,4 +1,4 @@
-//! Messages made as their session wants them.
+//! Creation of messages in the class of their session.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -8,11 +8,11 @@ use super::{Msg, SyncMsg};
 use crate::error::PyResult;
 use jetstream::receive::message::Received;
 
-/// Which class the messages of a session have.
+/// The class of a session's messages.
 pub enum MessageFormat {
     Awaited,
     Blocking,
-    /// A program's own (`Client.msg_class`).
+    /// A class of the program (`Client.msg_class`).
     Own(Py<PyAny>),
 }
 

@@ -1,4 +1,4 @@
-//! The way of messages into a publisher's loop, those of one turn of the event loop together.
+//! The queue of a publisher, which sends the messages of one iteration of the event loop together.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,14 +14,14 @@ use client::outbox::fence::FenceGuard;
 use jetstream::publish::publisher::{self as engine, Feed};
 use runtime::Owned;
 
-/// Messages of this turn of the loop; handed over together at its end.
+/// Messages of this iteration of the loop.
 #[derive(Default)]
 pub struct PendingTurn {
     pub items: Vec<Feed>,
     pub copies: Copies,
 }
 
-/// From here into the loop.
+/// The queue between the Python object and the publish loop.
 pub struct PublisherQueue {
     pub inner: Owned<engine::Publisher>,
     pub shared: Arc<ResultState>,
@@ -30,19 +30,19 @@ pub struct PublisherQueue {
 
 impl Drop for PublisherQueue {
     fn drop(&mut self) {
-        // Its loop was closed before the turn's end.
+        // The loop was closed before the end of the iteration.
         let _refused = caught(|| self.hand_over());
     }
 }
 
 impl PublisherQueue {
-    /// Hands over what was published in this turn of the loop.
+    /// Sends the messages of this iteration.
     pub fn hand_over(&self) -> PyResult<()> {
         let items = std::mem::take(&mut lock(&self.turn).items);
         if items.is_empty() { Ok(()) } else { self.send(items) }
     }
 
-    /// Hands messages over; where the connection is closed their futures say so.
+    /// Sends messages to the publish loop. If the connection is closed, their futures get the error.
     pub fn send(&self, items: Vec<Feed>) -> PyResult<()> {
         let Err((items, closed)) = self.inner.get()?.send(items) else { return Ok(()) };
         let failed = items.into_iter().filter_map(|item| match item {
@@ -64,10 +64,10 @@ impl PublisherFeed for PublisherQueue {
         let mut turn = lock(&self.turn);
         if turn.items.is_empty() {
             drop(turn);
-            // Where nobody takes it it opens.
+            // If the publisher has ended, dropping the guard opens the fence.
             let _closed = inner.send(vec![fence]);
         } else {
-            // At the end of the turn, with the messages before it.
+            // Sent at the end of the iteration, after the messages before it.
             turn.items.push(fence);
         }
     }

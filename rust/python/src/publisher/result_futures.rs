@@ -1,4 +1,4 @@
-//! What comes back for a publisher's messages, and the futures that it is for.
+//! The results of a publisher's messages, and their futures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use base::lock::lock;
 use jetstream::publish::puback::{Origin, PubAck};
 use jetstream::publish::window::ResultSink;
 
-/// What came back for one message.
+/// The result of one message.
 pub enum RowResult {
     Stored { origin: Arc<Origin>, seq: u64, duplicate: bool },
     InFull(Box<PubAck>),
@@ -27,13 +27,13 @@ pub struct WaitingFutures {
     pub bytes: u64,
 }
 
-/// What the Python side and the publish loop share. The futures are touched only with the GIL held.
+/// State that the Python object and the publish loop share. The futures are used with the GIL held only.
 #[derive(Default)]
 pub struct ResultState {
     waiting: Mutex<Slab<WaitingFutures>>,
-    /// Woken when there is room again.
+    /// Futures that are resolved when there is room again.
     stalled: Mutex<Vec<Py<PyAny>>>,
-    /// Kept for `take_failed`, where somebody will ask; otherwise they would pile up.
+    /// Failed futures for `take_failed`; `None` if it is not called, because they would accumulate.
     failed: Option<Mutex<Vec<Py<PyAny>>>>,
     pending: AtomicU64,
     pending_bytes: AtomicU64,
@@ -47,7 +47,7 @@ impl ResultState {
         ResultState { failed: keep_failed.then(Mutex::default), ..Default::default() }
     }
 
-    /// Messages that have no answer yet, and their bytes.
+    /// Messages without a result, and their bytes.
     pub fn pending(&self) -> u64 {
         self.pending.load(Ordering::Relaxed)
     }
@@ -56,7 +56,7 @@ impl ResultState {
         self.pending_bytes.load(Ordering::Relaxed)
     }
 
-    /// One more waits; says which row it is, and how many others wait.
+    /// Adds a message. Returns its row number, and the number of other messages without a result.
     pub fn add(&self, waiting: WaitingFutures) -> (u64, u64) {
         let bytes = waiting.bytes;
         let row = lock(&self.waiting).insert(waiting) as u64;
@@ -64,10 +64,10 @@ impl ResultState {
         (row, self.pending.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// `waiter` is a future that is done as soon as some message has its answer.
+    /// Adds a future that resolves as soon as a message has its result.
     pub fn stall(&self, py: Python<'_>, waiter: Py<PyAny>) -> PyResult<()> {
         lock(&self.stalled).push(waiter);
-        // Looked at after the push, so that the last answer finds it, or is seen here.
+        // Checked after the push, so that the last result either finds the future or is detected here.
         if self.pending() == 0 { self.wake(py) } else { Ok(()) }
     }
 
@@ -87,7 +87,7 @@ impl ResultState {
         self.wake(py).and(outcome)
     }
 
-    /// No message that was handed over will have an answer.
+    /// Fails all messages, because no more results will arrive.
     pub fn fail_all(&self, py: Python<'_>, error: &JetError) -> PyResult<()> {
         let rows: Vec<_> = lock(&self.waiting).iter().map(|(row, _)| row as u64).collect();
         self.deliver(py, rows.into_iter().map(|row| (row, RowResult::Failed(Box::new(error.clone())))).collect())
@@ -102,8 +102,8 @@ impl ResultState {
     ) -> PyResult<()> {
         let WaitingFutures { future, bytes } = waiting;
         self.count(py, &answer, &future);
-        // Counted before, as who sees that none is pending asks for the failed ones; and settled after, as what is called
-        // by that may publish the next one.
+        // Counted before, because a caller that finds no pending message reads the failed ones. Settled after, because
+        // a callback can publish the next message.
         self.pending.fetch_sub(1, Ordering::Relaxed);
         self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let future = future.bind(py);
@@ -133,22 +133,22 @@ impl ResultState {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Wakes those who wait for room.
+    /// Resolves the futures that wait for room.
     fn wake(&self, py: Python<'_>) -> PyResult<()> {
-        // Taken out first: a future's callbacks may run at once, and come back to this lock.
+        // Removed first, because a callback of a future can run at once and take this lock.
         let waiters = std::mem::take(&mut *lock(&self.stalled));
         all(py, waiters.into_iter().map(|waiter| settle(waiter.bind(py), Ok(py.None().into_bound(py)))))
     }
 }
 
-/// Nobody but us has the future, and nothing is to be called when it is done: it needs no result.
+/// True if no other code has the future and it has no callbacks, so it needs no result.
 fn is_forgotten(future: &Bound<'_, PyAny>) -> PyResult<bool> {
     #[allow(deprecated, reason = "what is to replace it is unsafe, and says the same")]
     let held = future.get_refcnt() > 1;
     Ok(!held && future.getattr_opt(intern!(future.py(), "_callbacks"))?.is_some_and(|to_call| to_call.is_none()))
 }
 
-/// Collects the answers of a burst and hands them over as one event.
+/// Collects the results of a burst and delivers them as one event.
 pub struct ResultFutures {
     pub shared: Arc<ResultState>,
     pub mailbox: Arc<Mailbox>,
