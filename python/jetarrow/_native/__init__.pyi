@@ -1,1 +1,1 @@
-"""The native module's stub, in files named as those of rust/src/py: there is nothing here when a program runs."""
+"""Stubs of the native module, in files named as those of rust/python/src. The package is empty at run time."""

@@ -1,4 +1,4 @@
-"""Acknowledging."""
+"""Acks."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from jetarrow._native.batch import Batch
 from jetarrow._native.call import Call
 
 class AckVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     def ack_one(
         self,
@@ -24,13 +24,13 @@ class AckVerbs:
             event_loop: As in `send`.
             reply: The message's reply subject.
             kind: "ack", "nak", "in_progress" or "term".
-            delay: For a nak: seconds until the message is delivered again. Default: at once.
-            reason: For a term: what the server's advisory says. Default: nothing.
+            delay: For a nak: seconds until the message is redelivered. Default: at once.
+            reason: For a term: text for the server's advisory. Default: none.
 
         Raises:
-            BadSubjectError: `reply` is not valid.
+            BadSubjectError: `reply` is invalid.
             ConnectionClosedError: The connection is closed.
-            ValueError: There is no such kind, or `delay` is no number of seconds.
+            ValueError: `kind` is unknown, or `delay` is not a number of seconds.
         """
     def ack(
         self,
@@ -47,15 +47,15 @@ class AckVerbs:
             replies: Reply subjects of messages.
             kind: As in `ack_one`, like `delay` and `reason`.
             delay: For a nak. Default: at once.
-            reason: For a term. Default: nothing.
-            confirm: Wait up to this many seconds for the server's word on each. Default: do not wait for it.
+            reason: For a term. Default: none.
+            confirm: Wait up to this many seconds for the server's confirmation of each ack. Default: do not wait.
 
         Returns:
             A call that ends when all are sent, or confirmed.
 
         Raises:
-            BadSubjectError: A reply subject is not valid.
-            ValueError: There is no such kind, or a number of seconds is none.
+            BadSubjectError: A reply subject is invalid.
+            ValueError: `kind` is unknown, or `delay` or `confirm` is not a number of seconds.
         """
     def ack_rows(
         self,
@@ -67,20 +67,20 @@ class AckVerbs:
         reason: str | None = None,
         confirm: float | None = None,
     ) -> Call[None]:
-        """Send one ack for each chosen row of a batch.
+        """Send one ack for each selected row of a batch.
 
         Args:
             batch: Fetched messages.
             kind: As in `ack_one`, like `delay` and `reason`.
-            rows: Row numbers or a mask (also an Arrow one); None is all rows.
+            rows: Row numbers or a mask (also an Arrow one); None for all rows.
             delay: For a nak. Default: at once.
-            reason: For a term. Default: nothing.
+            reason: For a term. Default: none.
             confirm: As in `ack`. Default: do not wait.
 
         Returns:
             A call that ends when all are sent, or confirmed.
 
         Raises:
-            IndexError: There is no such row.
-            ValueError: The mask has another length, or the messages were read without a consumer that takes acks.
+            IndexError: A row number is out of range.
+            ValueError: The mask has another length, or the messages have no consumer that requires acks.
         """

@@ -1,4 +1,4 @@
-"""Rows as Arrow columns."""
+"""Batches of rows in Arrow columns."""
 
 from typing import Any, final
 
@@ -7,12 +7,12 @@ from typing_extensions import CapsuleType
 
 @final
 class Batch:
-    """Messages in columns."""
+    """A batch of messages in columns."""
 
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes in memory."""
+        """Bytes of memory."""
 
     @property
     def seqs(self) -> Array:
@@ -20,49 +20,49 @@ class Batch:
 
     @property
     def column_names(self) -> list[str]:
-        """Names of its columns, in order."""
+        """Names of the columns, in order."""
 
     def message(self, session: Session, index: int) -> Any:
-        """Make one row a message; what the batch does not hold is empty.
+        """Return one row as a message. Fields without a column are empty.
 
         Args:
-            session: What the message's verbs go through.
-            index: Number of the row; below 0 it counts from the end.
+            session: The session for the message's verbs.
+            index: Number of the row; a negative one counts from the end.
 
         Returns:
             The message.
 
         Raises:
-            IndexError: There is no such row.
+            IndexError: The row number is out of range.
         """
 
     def payload(self) -> bytes:
-        """Return the payloads of all rows, one after the other; nothing where there is no column `data`."""
+        """Return the payloads of all rows, concatenated; empty if there is no column `data`."""
 
     def decode(self, schema: object, mode: str) -> Batch:
         """Decode `data` from JSON.
 
         Args:
-            schema: Anything with an Arrow schema.
+            schema: Any object with an Arrow schema.
             mode: As in `Connection.read`.
 
         Returns:
-            The rows with `value` in the place of `data`.
+            The rows with `value` instead of `data`.
 
         Raises:
-            ValueError: The schema has a type that cannot be decoded, or there is no `data`.
-            TypeError: `schema` is no schema.
-            DecodeError: A payload cannot be decoded, and the mode is "FAILFAST".
+            ValueError: The schema has an unsupported type, or there is no column `data`.
+            TypeError: `schema` is not a schema.
+            DecodeError: A payload is malformed, and the mode is "FAILFAST".
         """
 
     def filter(self, mask: object) -> Batch:
-        """Choose rows.
+        """Select rows.
 
         Args:
             mask: An Arrow array of booleans, as long as the batch.
 
         Returns:
-            The rows where the mask is true.
+            The rows for which the mask is true.
 
         Raises:
             ValueError: The mask has another length or type.
@@ -73,7 +73,7 @@ class Batch:
 
 @final
 class Array:
-    """A column of 64-bit integers; any Arrow library takes it without a copy."""
+    """A column of 64-bit integers; any Arrow library can import it without a copy."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> int | None: ...

@@ -1,49 +1,49 @@
-"""What has come, handed to an event loop."""
+"""Delivery of native results to an event loop."""
 
 from collections.abc import Callable, Sized
 from typing import final
 
 @final
 class Bridge:
-    """One event loop's mailbox: native results wake the loop once for many."""
+    """The mailbox of an event loop. Many native results wake the loop once."""
 
     def __new__(cls, wake: Callable[[], object] | None = None) -> Bridge:
-        """Make a mailbox.
+        """Create a mailbox.
 
         Args:
-            wake: Called from any thread when `drain` has something to do. Default: `fileno` becomes readable, which is
-                cheaper, but Windows' selectors cannot watch it.
+            wake: Called from any thread when `drain` has work. Default: `fileno` becomes readable, which is cheaper.
+                Windows' selectors cannot watch it.
 
         Raises:
-            OSError: There is no `wake`, and no descriptor can be watched here.
+            OSError: There is no `wake`, and this system cannot watch a descriptor.
         """
 
     def fileno(self) -> int:
-        """Return the file descriptor that becomes readable when `drain` has something to do.
+        """Return the file descriptor that becomes readable when `drain` has work.
 
         Raises:
-            ValueError: A function is called instead.
+            ValueError: The mailbox calls a function instead.
         """
 
     def ring(self) -> None:
-        """Wake whoever drains, though there may be nothing to do. From any thread."""
+        """Wake the loop, even if `drain` has no work. Can be called from any thread."""
 
     def drain(self) -> None:
-        """Resolve every future that is due. Runs in the loop's thread."""
+        """Resolve the futures of all waiting results. Runs in the loop's thread."""
 
     def watch_loop(self, selector: int, ready: Sized, scheduled: Sized, clock: Callable[[], float]) -> None:
-        """Show `linger` what an event loop of asyncio's has to do.
+        """Let `linger` detect the work of an asyncio event loop.
 
         Args:
-            selector: Descriptor of its selector.
-            ready: Its queue of handles that are due.
-            scheduled: Its heap of timers.
-            clock: Its clock, in seconds.
+            selector: Descriptor of the loop's selector.
+            ready: The loop's queue of ready handles.
+            scheduled: The loop's heap of timers.
+            clock: The loop's clock, in seconds.
         """
 
     def linger(self) -> None:
-        """Wait here for the next result, at most 2 ms, where the loop has nothing else to do. Runs in its thread.
+        """Wait for the next result, at most 2 ms, if the loop has no other work. Runs in the loop's thread.
 
-        Whoever awaits a short round trip calls it: this thread then drives the connection, and no result changes
-        threads.
+        It is called before a short round trip is awaited. This thread then drives the connection, so the result does
+        not change threads.
         """

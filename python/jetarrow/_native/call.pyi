@@ -1,4 +1,4 @@
-"""Waiting: what every verb that waits gives."""
+"""Calls: the results of all verbs that wait."""
 
 import asyncio
 from typing import Generic, TypeVar, final
@@ -9,32 +9,32 @@ from jetarrow._native.connect import Connection
 _T = TypeVar("_T")
 
 def alive_tasks() -> int:
-    """Count the native tasks of this process that have not ended; for tests of what is left behind."""
+    """Return the number of native tasks of this process that have not ended, for tests of leaks."""
 
 def last_words(connections: list[Connection], timeout: float) -> Call[None] | None:
-    """Wait, at the end of the process, until the servers have all that was sent, or nothing moves any more.
+    """Wait at the end of the process until the servers have received all data, or there is no progress.
 
     Args:
-        connections: Those that are still there; what those had to send that are gone is waited for too.
-        timeout: Most seconds to wait.
+        connections: The open connections. Data of dropped connections is waited for too.
+        timeout: Maximum seconds to wait.
 
     Returns:
-        A call, or None where there is nothing to wait for.
+        A call, or None if there is nothing to wait for.
     """
 
 def force_panic(spot: str) -> None:
-    """Have the next task that comes to a spot panic there: for tests, in debug builds only.
+    """Make the next task panic at a place, for tests. Debug builds only.
 
     Args:
-        spot: Name of the spot, as in `rust/src/task.rs`; empty takes the last one back.
+        spot: Name of the place, see `rust/runtime/src/task.rs`; an empty name cancels the request.
 
     Raises:
-        ValueError: There is no such spot.
+        ValueError: The place is unknown.
     """
 
 @final
 class Call(Generic[_T]):
-    """One piece of work: started once, then awaited or waited for."""
+    """Work that is started once, and then awaited or waited for."""
 
     def start(self, event_loop: asyncio.AbstractEventLoop, bridge: Bridge) -> asyncio.Future[_T]:
         """Start the work.
@@ -47,18 +47,18 @@ class Call(Generic[_T]):
             A future that `bridge` resolves.
 
         Raises:
-            RuntimeError: It was started before.
+            RuntimeError: The call is already started.
         """
 
     def block(self) -> _T:
-        """Do the work while this thread waits, the GIL released. Ctrl-C ends it.
+        """Run the work while this thread waits with the GIL released. Ctrl-C cancels it.
 
         Returns:
             The result.
 
         Raises:
-            RuntimeError: It was started before.
+            RuntimeError: The call is already started.
         """
 
     def cancel(self) -> None:
-        """End work that was started; its future is the caller's to cancel."""
+        """Cancel work that was started. The caller cancels its future."""

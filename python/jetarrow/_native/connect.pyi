@@ -1,4 +1,4 @@
-"""A connection: its verbs are where the native module has them."""
+"""The class `Connection`. Its verbs are in the stubs of their native modules."""
 
 from collections.abc import Mapping
 from typing import final
@@ -20,14 +20,14 @@ def connect(options: Mapping[str, object], notices: Notices | None) -> Call[Conn
     """Open a connection.
 
     Args:
-        options: Every option by its name, as `jetarrow.core.options` checks and completes them.
-        notices: Takes the connection's events; None in `jetarrow.sync`, where none are reported.
+        options: All options by name, checked and completed by `jetarrow.core.options`.
+        notices: Receives the connection's events; None in `jetarrow.sync`, which reports none.
 
     Returns:
         A call for the connection.
 
     Raises:
-        ValueError: An option has a wrong value.
+        ValueError: An option has an invalid value.
         TypeError: An option has a wrong type.
     """
 
@@ -47,8 +47,8 @@ class Connection(
     """A connection, its state and its verbs."""
 
     def close(self, hurry: bool = False) -> Call[None]:
-        """Send what is queued and end the connection.
+        """Flush the outbox and close the connection.
 
         Args:
-            hurry: Do not wait for a server that is slow. Default: False.
+            hurry: Do not wait for a slow server. Default: False.
         """

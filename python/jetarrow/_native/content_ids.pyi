@@ -1,4 +1,4 @@
-"""Message ids made of the content."""
+"""Message ids from the content of messages."""
 
 from typing import final
 
@@ -6,39 +6,39 @@ from typing_extensions import CapsuleType
 
 @final
 class ContentIds:
-    """Message ids made of what messages say: the same rows, in any order, have the same ids.
+    """Message ids from the content of rows. Equal rows, in any order, have equal ids.
 
     Args:
-        scope: Names the rows that may be taken for each other; rows of another scope have other ids. None: only rows
-            with an id of their own have one.
+        scope: Part of the ids, so equal rows of different scopes have different ids. None: only rows with an id of
+            their own have one.
     """
 
     def __new__(cls, scope: bytes | None) -> ContentIds: ...
     def column(self, table: object, subject: str | None = None) -> Ids:
-        """Make one id per row.
+        """Return one id per row.
 
         Args:
-            table: One Arrow table: `data`, and `subject`, `headers`, `msg_id` where it has them.
-            subject: Instead of the column. Default: the column.
+            table: One Arrow table with `data`, and optionally `subject`, `headers` and `msg_id`.
+            subject: Replaces the column. Default: the column.
 
         Returns:
-            The ids. A row's own `msg_id` stays; a row without data has none.
+            The ids. A row with a `msg_id` keeps it; a row without data has none.
 
         Raises:
-            TypeError: It is no Arrow table, or a column has another type.
+            TypeError: `table` is not an Arrow table, or a column has another type.
             ValueError: There is no column `data`.
         """
 
     def forget(self) -> None:
-        """Forget the rows that were not seen since the last call."""
+        """Remove the rows that were not seen since the last call."""
 
 @final
 class Ids:
-    """A column of strings; any Arrow library takes it without a copy."""
+    """A column of strings; any Arrow library can import it without a copy."""
 
     def __len__(self) -> int: ...
     @property
     def repeated(self) -> tuple[int, str] | None:
-        """The first row whose own id an earlier row had, and that id; None where there is none."""
+        """The first row whose own id repeats that of an earlier row, and the id; None if there is none."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...

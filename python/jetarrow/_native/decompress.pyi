@@ -1,4 +1,4 @@
-"""Compressed payloads."""
+"""Decompression of payloads."""
 
 from typing import final
 
@@ -10,11 +10,11 @@ class Decompressor:
 
     Args:
         codec: "zlib" (also with a gzip header) or "zstd".
-        max_payload_bytes: Most bytes that one payload may stand for, up to 512 MiB.
-        batch_bytes: A batch of what came out ends with the payload that has it at this many bytes, up to 512 MiB.
+        max_payload_bytes: Maximum bytes of a decompressed payload, up to 512 MiB.
+        batch_bytes: Bytes of decompressed payloads at which a batch ends, up to 512 MiB.
 
     Raises:
-        ValueError: There is no such codec.
+        ValueError: The codec is unknown.
     """
 
     def __new__(cls, codec: str, *, max_payload_bytes: int, batch_bytes: int) -> Decompressor: ...
@@ -26,9 +26,9 @@ class Decompressor:
             start: The first row.
 
         Returns:
-            The rows from there on until a batch is full; and those among them whose payload stayed as it was: their
-            number in the new batch, and whether it stands for too many bytes (else it is not compressed so).
+            The rows from `start` until a batch is full, and those whose payload stayed unchanged: their number in the
+            new batch, and whether the payload exceeds `max_payload_bytes` (otherwise it is malformed).
 
         Raises:
-            ValueError: There is no `data`.
+            ValueError: There is no column `data`.
         """

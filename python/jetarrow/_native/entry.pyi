@@ -8,30 +8,30 @@ from jetarrow._native.call import Call
 
 @final
 class Entries:
-    """How the entries of a key-value bucket are made.
+    """Builder of the entries of a key-value bucket.
 
     Args:
-        class_: Their class.
-        bucket: Their bucket.
-        hidden: How many bytes of a subject come before the key.
+        class_: The class of the entries.
+        bucket: The name of the bucket.
+        hidden: Bytes of a subject before the key.
     """
 
     def __new__(cls, class_: type, bucket: str, hidden: int) -> Entries: ...
 
 class EntryVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     def get_entry(self, entries: Entries, subject: str, payload: bytes, timeout: float | None) -> Call[Any]:
-        """Make one direct get.
+        """Send a direct get.
 
         Args:
-            entries: How the entry is made.
+            entries: The builder of the entry.
             subject: The request's subject.
-            payload: Its payload.
-            timeout: Most seconds.
+            payload: The request's payload.
+            timeout: Maximum seconds.
 
         Returns:
-            A call for the entry, or for the number of the status that came in its place.
+            A call for the entry, or for the status code as a number if there is none.
         """
     def get_entry_future(
         self,
@@ -42,4 +42,4 @@ class EntryVerbs:
         payload: bytes,
         timeout: float | None,
     ) -> asyncio.Future[Any]:
-        """Make one direct get, as a future of the loop; see `request_future`."""
+        """Send a direct get, with a future of the loop; see `request_future`."""

@@ -1,4 +1,4 @@
-"""Fetching from a pull consumer."""
+"""Fetches from a pull consumer."""
 
 from collections.abc import Sequence
 from typing import final
@@ -10,7 +10,7 @@ from jetarrow.core.session import Session
 
 @final
 class PullSubscription:
-    """The messages of a pull consumer, for whoever asks."""
+    """A subscription to a pull consumer."""
 
     def fetch_batch(
         self,
@@ -26,19 +26,19 @@ class PullSubscription:
         """Fetch messages as Arrow columns.
 
         Args:
-            max_messages: Most messages.
-            max_bytes: Most bytes; None is no limit.
-            timeout: Most seconds.
-            min_messages: Once this many are there it does not wait for more.
-            heartbeat: Seconds between the server's signs of life; None is chosen by `timeout`.
-            columns: Columns of the batch; None is the default ones.
-            group: The priority group: its name, `min_pending`, `min_ack_pending` and `priority`. Default: none.
+            max_messages: Maximum number of messages.
+            max_bytes: Maximum bytes; None for no limit.
+            timeout: Maximum seconds.
+            min_messages: Number of messages after which the fetch does not wait for more.
+            heartbeat: Seconds between the server's heartbeats; None derives them from `timeout`.
+            columns: Columns of the batch; None for the default ones.
+            group: The priority group: name, `min_pending`, `min_ack_pending` and `priority`. Default: none.
 
         Returns:
             A call for the batch.
 
         Raises:
-            ValueError: A limit or a column is not valid.
+            ValueError: A limit or a column is invalid.
         """
 
     def fetch(
@@ -53,63 +53,63 @@ class PullSubscription:
         heartbeat: float | None,
         group: tuple[str, int, int, int] | None = None,
     ) -> Call[list[Msg]]:
-        """Fetch messages one by one.
+        """Fetch messages as a list.
 
         Args:
-            session: What their verbs go through, and which names their class.
-            sid: Number of their subscription.
+            session: The session for the verbs of the messages. It also has their class.
+            sid: Number of the subscription.
             max_messages: As in `fetch_batch`, like the rest.
-            max_bytes: Most bytes.
-            timeout: Most seconds.
-            min_messages: Enough not to wait for more.
-            heartbeat: Seconds between the server's signs of life.
+            max_bytes: Maximum bytes.
+            timeout: Maximum seconds.
+            min_messages: As in `fetch_batch`.
+            heartbeat: Seconds between the server's heartbeats.
             group: As in `fetch_batch`. Default: none.
 
         Returns:
             A call for the messages.
 
         Raises:
-            ValueError: A limit is not valid.
+            ValueError: A limit is invalid.
         """
 
     @property
     def ack_window(self) -> int | None:
-        """How many messages the consumer gives before it wants acks; None where the server has not said, or any."""
+        """The consumer's `max_ack_pending`; None if it is unknown or unlimited."""
 
     def limit_request(self, most: int) -> None:
-        """No request asks for more than this many messages.
+        """Set the maximum number of messages of one request.
 
         Args:
-            most: How many.
+            most: The number of messages.
         """
 
     def set_ack_window(self, most: int | None) -> None:
-        """Tells what the server said of that.
+        """Set the consumer's `max_ack_pending`.
 
         Args:
-            most: Messages; None is any number.
+            most: The number of messages; None for no limit.
         """
 
     def set_ways(self, wants_acks: bool, headers_only: bool) -> None:
-        """Tells what the server said of the consumer.
+        """Set the consumer's properties.
 
         Args:
-            wants_acks: Its ack policy is another one than "none".
-            headers_only: It leaves payloads out.
+            wants_acks: The ack policy is not "none".
+            headers_only: The consumer omits payloads.
         """
 
     def put_back(self, messages: Sequence[Msg]) -> Call[None]:
-        """Take back messages that nobody has got.
+        """Return undelivered messages to the subscription.
 
         Args:
-            messages: Messages of this subscription, in their order.
+            messages: Messages of this subscription, in order.
 
         Returns:
-            A call that gives them back to the server where the consumer wants acks; otherwise the next call has them.
+            A call that naks the messages if the consumer requires acks; otherwise the next fetch returns them.
         """
 
     def put_back_rows(self, batch: Batch) -> Call[None]:
-        """The same with a batch.
+        """Return the messages of an undelivered batch.
 
         Args:
             batch: A batch of this subscription.
@@ -119,13 +119,13 @@ class PullSubscription:
         """
 
     def give_back(self) -> None:
-        """Give back what came too late for its call, and what is still to come."""
+        """Return messages that arrived too late for their call, and those that are still to arrive."""
 
 class FetchVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     def pull_subscribe(self, prefix: str, stream: str, consumer: str) -> PullSubscription:
-        """Make a subscription to a pull consumer. Nothing is sent.
+        """Create a subscription to a pull consumer. Sends nothing.
 
         Args:
             prefix: Prefix of the JetStream API.
@@ -136,5 +136,5 @@ class FetchVerbs:
             The subscription.
 
         Raises:
-            ValueError: A name is not valid.
+            ValueError: A name is invalid.
         """

@@ -1,4 +1,4 @@
-"""Subjects of keys."""
+"""Subjects of the keys of a key-value bucket."""
 
 from collections.abc import Sequence
 from typing import final
@@ -9,9 +9,9 @@ def key_subjects(prefix: str, keys: Sequence[str] | object, validate: bool) -> S
     """Put a prefix before each key of a key-value bucket.
 
     Args:
-        prefix: What the subjects begin with.
-        keys: A sequence of str, or anything with an Arrow column of strings.
-        validate: Look at the keys.
+        prefix: Prefix of the subjects.
+        keys: A sequence of str, or any Arrow column of strings.
+        validate: Validate the keys.
 
     Returns:
         The column.
@@ -25,7 +25,7 @@ class Subjects:
     """A column of subjects."""
 
     invalid: int | None
-    """The first row that is not valid, or null."""
+    """The first row whose key is invalid or null; None if there is none."""
 
     def __len__(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...

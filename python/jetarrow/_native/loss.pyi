@@ -1,14 +1,14 @@
-"""Messages that are gone."""
+"""Data loss as a value."""
 
 from typing import final
 
 @final
 class Loss:
-    """Messages that a read asked for and that the stream no longer has. Its `str` says so, and what to do about it.
+    """Messages in the requested range that the stream no longer has. The `str` has a remedy too.
 
     Args:
         stream: The stream's name.
-        asked: The range that was asked for: first sequence, and one past the last.
+        asked: The requested range: first sequence, and the sequence after the last.
         available: The first sequence that can still be read.
     """
 
@@ -19,7 +19,7 @@ class Loss:
 
     @property
     def asked(self) -> tuple[int, int]:
-        """The range that was asked for, as in `DataLossError.asked`."""
+        """The requested range, as in `DataLossError.asked`."""
 
     @property
     def available(self) -> int:
@@ -27,7 +27,7 @@ class Loss:
 
     @property
     def summary(self) -> str:
-        """The text without what to do about it."""
+        """The text without the remedy."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __getnewargs__(self) -> tuple[str, tuple[int, int], int]: ...

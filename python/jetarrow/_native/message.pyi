@@ -1,4 +1,4 @@
-"""A message, as the two faces have it."""
+"""Messages of the async and the sync API."""
 
 from datetime import datetime
 from typing import Any, ClassVar, Self
@@ -8,7 +8,7 @@ from jetarrow.core import metadata as _metadata
 from typing_extensions import disjoint_base
 
 class _MsgBase(_message.AnyMessage):
-    """What a message says."""
+    """Fields of a message."""
 
     Ack: ClassVar[type[_metadata.Ack]]
     Metadata: ClassVar[type[_metadata.Metadata]]
@@ -23,23 +23,23 @@ class _MsgBase(_message.AnyMessage):
 
     @property
     def sid(self) -> int:
-        """Number of the subscription that it came from.
+        """Number of the subscription.
 
         Raises:
-            Error: It came from none.
+            Error: The message has no subscription.
         """
 
     @property
     def seq(self) -> int | None:
-        """Sequence in the stream; None where it comes from no stream."""
+        """Sequence in the stream; None without a stream."""
 
     @property
     def stream(self) -> str | None:
-        """Name of its stream; None, as what follows, where it comes from no stream."""
+        """Name of the stream; None without a stream."""
 
     @property
     def consumer(self) -> str | None:
-        """Name of its consumer."""
+        """Name of the consumer; None without a stream."""
 
     @property
     def stream_sequence(self) -> int | None:
@@ -47,34 +47,34 @@ class _MsgBase(_message.AnyMessage):
 
     @property
     def consumer_sequence(self) -> int | None:
-        """Its number among the consumer's deliveries."""
+        """Sequence among the consumer's deliveries; None without a stream."""
 
     @property
     def delivered(self) -> int | None:
-        """How often it was delivered, this time included."""
+        """Number of deliveries, with this one; None without a stream."""
 
     @property
     def pending(self) -> int | None:
-        """Messages of the consumer that are still to come."""
+        """Messages that the consumer has yet to deliver; None without a stream."""
 
     @property
     def published(self) -> datetime | None:
-        """When it was stored: in UTC, in microseconds."""
+        """Time of storage in UTC, in microseconds; None without a stream."""
 
     @property
     def ack_subject(self) -> str | None:
-        """The subject that its acks go to."""
+        """The subject for acks; None without a stream."""
 
     @property
     def redelivered(self) -> bool:
-        """True when it was delivered before."""
+        """True if the message was delivered before."""
 
     @property
     def metadata(self) -> _metadata.Metadata:
-        """Where it stands in stream and consumer.
+        """The message's position in stream and consumer.
 
         Raises:
-            NotJSMessageError: It comes from no stream.
+            NotJSMessageError: The message has no stream.
         """
 
     @property
@@ -83,7 +83,7 @@ class _MsgBase(_message.AnyMessage):
 
     @property
     def is_acked(self) -> bool:
-        """True once `ack`, `ack_sync`, `nak` or `term` was called."""
+        """True after `ack`, `ack_sync`, `nak` or `term`."""
 
 @disjoint_base
 class Msg(_MsgBase, _message.AsyncMessage):

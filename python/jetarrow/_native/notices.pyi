@@ -1,4 +1,4 @@
-"""What callbacks are told."""
+"""Delivery of connection events to callbacks."""
 
 from collections.abc import Callable
 from typing import final
@@ -7,20 +7,20 @@ from jetarrow._native.bridge import Bridge
 
 @final
 class Notices:
-    """The events of a connection, on their way to the user's callbacks.
+    """The queue of a connection's events for the user's callbacks.
 
     Args:
         sink: Called in the event loop with the kind of event (error, disconnected, reconnected, closed,
             discovered_server, lame_duck_mode) and, for an error, the exception.
         bridge: The loop's mailbox.
-        in_loop: False where a thread of its own drains the bridge: the functions given to `connect` do not run there.
+        in_loop: False if a thread drains the bridge. The callbacks of `connect` do not run in that thread.
     """
 
     def __new__(
         cls, sink: Callable[[str, Exception | None], None], bridge: Bridge, *, in_loop: bool = True
     ) -> Notices: ...
     def wake(self) -> None:
-        """Wake whoever drains the bridge."""
+        """Wake the thread that drains the bridge."""
 
     def deliver(self) -> None:
-        """Call the sink now for what has come so far."""
+        """Call the sink for the events that have arrived so far."""

@@ -1,4 +1,4 @@
-"""Core messages on their way."""
+"""The outbox of core messages."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from jetarrow._native.call import Call
 from jetarrow._native.types import Headers, Payload
 
 class OutboxVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     def send(
         self,
@@ -19,29 +19,29 @@ class OutboxVerbs:
         """Queue one message.
 
         Args:
-            event_loop: Messages of one turn of this loop are sent together at its end; None sends at once.
-            subject: Where to.
-            payload: What.
-            reply: Where an answer goes; an empty string is nowhere.
-            headers: Read as nats-py does: names and values are trimmed.
+            event_loop: Messages of one iteration of this loop are sent together at its end; None sends at once.
+            subject: The subject to publish to.
+            payload: The payload.
+            reply: The reply subject; an empty string for none.
+            headers: Names and values are trimmed, as in nats-py.
 
         Returns:
-            Bytes that are queued now.
+            Bytes that are queued.
 
         Raises:
-            BadSubjectError: `subject` or `reply` is not valid.
-            MaxPayloadError: The server does not take a message of this size.
+            BadSubjectError: `subject` or `reply` is invalid.
+            MaxPayloadError: The message exceeds the server's `max_payload`.
             ConnectionClosedError: The connection is closed.
-            OutboundBufferLimitError: `limit` is reached.
+            OutboundBufferLimitError: The client is disconnected, and `pending_size` bytes are queued.
         """
     def kick(self) -> None:
-        """Send what was queued in this turn of the loop."""
+        """Flush the messages of this iteration of the loop."""
     def room(self, bytes: int) -> Call[None]:
-        """Wait for room in the queue, or until the link is down.
+        """Wait for room in the queue, or until the connection is lost.
 
         Args:
-            bytes: Most that may still be queued.
+            bytes: Maximum bytes that may remain queued.
         """
     @property
     def pending_bytes(self) -> int:
-        """Payload bytes of core messages that are queued."""
+        """Bytes of the queued messages, with subjects and headers."""

@@ -1,4 +1,4 @@
-"""Publishing to a stream: one message, or a batch."""
+"""Publishing one message or a batch to a stream."""
 
 from collections.abc import Callable
 from typing import final
@@ -15,23 +15,23 @@ class FailedRow:
 
     @property
     def row(self) -> int:
-        """Its number, counted from `first_row`."""
+        """Number of the row, counted from `first_row`."""
 
     @property
     def error(self) -> Exception:
-        """Why. Where the text begins with the row, it has the attributes `row` and `reason` (the text without it)."""
+        """The error. If its text begins with the row, it has the attributes `row` and `reason` (the rest)."""
 
 @final
 class PublishOutcome:
-    """What became of every row of a batch. As an Arrow producer: columns row, seq, status and error."""
+    """The result of every row of a batch. As an Arrow producer: columns row, seq, status and error."""
 
     @property
     def stream(self) -> str | None:
-        """The stream that took the rows; None where there were several, or none."""
+        """The stream that stored the rows; None if there are several, or none."""
 
     @property
     def count(self) -> int:
-        """Rows given."""
+        """Rows of the batch."""
 
     @property
     def stored(self) -> int:
@@ -39,11 +39,11 @@ class PublishOutcome:
 
     @property
     def duplicates(self) -> int | None:
-        """Rows whose id the stream knew; None where the server does not say."""
+        """Rows whose id the stream already had; None if the server does not report it."""
 
     @property
     def seqs(self) -> Array:
-        """The stream sequence of each row; null where there is none."""
+        """The stream sequence of each row; null if there is none."""
 
     def errors(self) -> list[FailedRow]:
         """Return the rows that were not stored, in order."""
@@ -52,7 +52,7 @@ class PublishOutcome:
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 
 class PublishVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     def publish(
         self,
@@ -66,19 +66,19 @@ class PublishVerbs:
         """Publish one message and wait for its ack.
 
         Args:
-            subject: Where to.
-            payload: What.
-            prefix: First tokens of the API's subjects.
-            timeout: Most seconds.
-            headers: As they are. Default: none.
+            subject: The subject to publish to.
+            payload: The payload.
+            prefix: Prefix of the JetStream API.
+            timeout: Maximum seconds.
+            headers: The headers. Default: none.
 
         Returns:
             A call for the ack.
 
         Raises:
-            BadSubjectError: The subject is not valid.
-            BadHeaderError: A header is not valid.
-            MaxPayloadError: The server does not take a message of this size.
+            BadSubjectError: The subject is invalid.
+            BadHeaderError: A header is invalid.
+            MaxPayloadError: The message exceeds the server's `max_payload`.
         """
     def publish_batch(
         self,
@@ -102,32 +102,31 @@ class PublishVerbs:
         """Publish many messages.
 
         Args:
-            subject: One for all rows, one per row (a sequence or an Arrow column), or None: the table has it.
-            payloads: A sequence of bytes-like or str, or anything with the Arrow PyCapsule interface.
+            subject: One for all rows, one per row (a sequence or an Arrow column), or None for the table's column.
+            payloads: A sequence of bytes-like or str, or any object with the Arrow PyCapsule interface.
             prefix: Prefix of the JetStream API.
             headers: One dict for all rows, one per row, or None.
             msg_ids: One id (or None) per row, or None.
-            msg_ttl: How long the messages are kept, as the server reads it.
-            expected_stream: Refuse rows that another stream would take.
+            msg_ttl: Time to live of the messages, in the server's format.
+            expected_stream: The server rejects rows for any other stream.
             mode: "window", "fast", "atomic" or "auto".
-            max_inflight: Most rows that are unanswered at once; None leaves it to the engine.
-            max_bytes: Most bytes of them; a larger row goes alone.
-            timeout: Seconds that the server may be silent.
-            resend: After a lost link: None sends rows with an id again within the stream's duplicate window, a bool
-                forces it either way.
-            progress: Called with rows done and, where it is known, rows in all.
-            first_row: The number of the first row. All errors count rows from here: in their texts, in
-                `FailedRow.row` and in `BatchError.row`. Default: 0.
-            ignore_extra: Columns of a table that mean nothing here are left out, instead of refused.
+            max_inflight: Maximum rows without an ack; None for an adaptive limit.
+            max_bytes: Maximum bytes without an ack; a larger row is sent alone.
+            timeout: Maximum seconds without an ack.
+            resend: After a disconnect: None resends rows with an id within the stream's duplicate window, True resends
+                all rows, False none.
+            progress: Called with the completed rows and, if it is known, the number of rows.
+            first_row: Number of the first row, for error texts, `FailedRow.row` and `BatchError.row`. Default: 0.
+            ignore_extra: Ignore unknown columns of a table instead of rejecting them.
 
         Returns:
-            A call for what became of each row.
+            A call for the result of each row.
 
         Raises:
-            ValueError: A wrong value; in a row, the exception has the attributes `row` (its number) and `reason` (the
-                text without the row).
-            TypeError: A wrong type.
-            BadSubjectError: A subject is not valid.
-            BadHeaderError: A header is not valid.
-            MaxPayloadError: The server does not take a message of this size.
+            ValueError: A value is invalid. For a value of a row, the exception has the attributes `row` (its number)
+                and `reason` (the text without the row).
+            TypeError: A type is wrong.
+            BadSubjectError: A subject is invalid.
+            BadHeaderError: A header is invalid.
+            MaxPayloadError: The message exceeds the server's `max_payload`.
         """

@@ -1,4 +1,4 @@
-"""Publishing one by one, without waiting for each."""
+"""Publishing of single messages without waiting for each ack."""
 
 import asyncio
 from typing import final
@@ -9,7 +9,7 @@ from jetarrow.jetstream.models import PubAck
 
 @final
 class Publisher:
-    """A publish loop fed message by message, for one event loop."""
+    """A publish loop for single messages of one event loop."""
 
     def publish(
         self,
@@ -24,29 +24,29 @@ class Publisher:
 
         Args:
             event_loop: The loop that the future is for.
-            subject: Where to.
-            payload: What.
-            headers: As they are; None is none.
-            msg_id: Its id; None is none.
-            timeout: Seconds until it fails without an answer; None is the publisher's.
+            subject: The subject to publish to.
+            payload: The payload.
+            headers: The headers; None for none.
+            msg_id: The message id; None for none.
+            timeout: Seconds after which a message without an ack fails; None for the publisher's timeout.
 
         Returns:
-            A future for its ack, or None where there is no room.
+            A future for the ack, or None if there is no room.
 
         Raises:
-            BadSubjectError: The subject is not valid.
-            BadHeaderError: A header is not valid.
-            MaxPayloadError: The server does not take a message of this size.
+            BadSubjectError: The subject is invalid.
+            BadHeaderError: A header is invalid.
+            MaxPayloadError: The message exceeds the server's `max_payload`.
         """
 
     def full(self) -> bool:
         """Return whether the next message has to wait."""
 
     def linger(self, bridge: Bridge) -> None:
-        """Wait for the next answer as `Bridge.linger`, where the loop has nothing to do but `hand_over`."""
+        """Wait for the next ack as `Bridge.linger`, if the loop has no work other than `hand_over`."""
 
     def hand_over(self) -> None:
-        """Hand over what was published in this turn of the loop."""
+        """Send the messages of this iteration of the loop."""
 
     def room(self, event_loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         """Wait for room.
@@ -55,16 +55,16 @@ class Publisher:
             event_loop: The loop that the future is for.
 
         Returns:
-            A future that resolves when some message has got its answer.
+            A future that resolves when a message gets its ack or error.
         """
 
     @property
     def pending(self) -> int:
-        """Messages that have no answer yet."""
+        """Messages without an ack."""
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of them."""
+        """Bytes of the messages without an ack."""
 
     @property
     def stored(self) -> int:
@@ -72,7 +72,7 @@ class Publisher:
 
     @property
     def duplicates(self) -> int:
-        """Messages so far whose id the stream knew."""
+        """Messages so far whose id the stream already had."""
 
     @property
     def errors(self) -> int:
@@ -82,7 +82,7 @@ class Publisher:
         """Return the futures that failed since the last call."""
 
 class PublisherVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     def publisher(
         self,
@@ -96,21 +96,21 @@ class PublisherVerbs:
         by_turn: bool,
         keep_failed: bool,
     ) -> Publisher:
-        """Make a publisher for one event loop.
+        """Create a publisher for one event loop.
 
         Args:
             bridge: The loop's mailbox.
             prefix: Prefix of the JetStream API.
-            max_inflight: Most messages that are unanswered at once; None leaves it to the engine.
-            max_bytes: Most bytes of them; None is no limit.
-            spare: Where it is left to the engine, messages that may be pending however small its window is.
-            timeout: Seconds until a message without an answer fails.
-            by_turn: Hand the messages of one turn of the loop over together, at its end.
+            max_inflight: Maximum messages without an ack; None for an adaptive limit.
+            max_bytes: Maximum bytes without an ack; None for no limit.
+            spare: With an adaptive limit: messages that may wait, however small the limit is.
+            timeout: Seconds after which a message without an ack fails.
+            by_turn: Send the messages of one iteration of the loop together, at its end.
             keep_failed: Keep failed futures for `take_failed`.
 
         Returns:
             The publisher.
 
         Raises:
-            ValueError: `max_inflight` is 0, or `timeout` is no number of seconds.
+            ValueError: `max_inflight` is 0, or `timeout` is not a number of seconds.
         """

@@ -1,4 +1,4 @@
-"""Reading a range of a stream."""
+"""Reads of a range of a stream."""
 
 from collections.abc import Sequence
 from typing import final
@@ -11,47 +11,46 @@ from typing_extensions import CapsuleType
 
 @final
 class Reader:
-    """Reads a range of a stream. As an Arrow producer it is the rest of the range, without losses that only warn."""
+    """A read of a range of a stream. As an Arrow producer: the rest of the range, without losses that only warn."""
 
     @property
     def start(self) -> int:
-        """The first sequence that is read."""
+        """The first sequence of the range."""
 
     @property
     def end(self) -> int:
-        """One past the last sequence that is read."""
+        """The sequence after the last one of the range."""
 
     @property
     def created(self) -> str:
-        """When the stream was created, as the server writes it."""
+        """The stream's creation time, as the server formats it."""
 
     @property
     def opened(self) -> tuple[int, int] | None:
-        """Sequence and nanoseconds of the stream's last message when the read was opened; None where it had none."""
+        """Sequence and nanoseconds of the stream's last message when the read was opened; None if it had none."""
 
     def next(self) -> Call[Batch | Loss | StreamRolledBackError | None]:
-        """Read on.
+        """Return the next item.
 
         Returns:
-            A call for the next batch, a loss or a stream that went back, of which is only to be warned, or None at the
-            end.
+            A call for the next batch, or None at the end. It can also be a loss or a rollback that is only a warning.
         """
 
     def close(self) -> Call[None]:
-        """Stop reading and remove the consumer."""
+        """Stop the read and delete the consumer."""
 
     def __arrow_c_schema__(self) -> CapsuleType: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType: ...
 
 def thin_marks(given: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Thin marks of a position out to the few that are worth keeping, the newest first.
+    """Reduce marks to those that a position needs, the newest first.
 
     Args:
-        given: Sequences and nanoseconds since 1970 of messages that were seen, in any order.
+        given: Sequences and nanoseconds since 1970 of received messages, in any order.
     """
 
 class ReadVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     def verify_marks(
         self,
@@ -61,18 +60,18 @@ class ReadVerbs:
         timeout: float | None,
         extent: tuple[int, int, int | None] | None = None,
     ) -> Call[StreamRolledBackError | None]:
-        """Compare messages that were seen with a stream.
+        """Compare received messages with a stream.
 
         Args:
             prefix: Prefix of the JetStream API.
             stream: The stream's name.
             marks: Sequences and nanoseconds since 1970.
-            timeout: Seconds that each answer may take.
-            extent: The stream's first and last sequence and the time of the last message, in nanoseconds since 1970 and
-                None where it is not known. Default: None, the stream is asked.
+            timeout: Maximum seconds of each request.
+            extent: The stream's first and last sequence and the time of the last message, in nanoseconds since 1970 or
+                None if unknown. Default: None, which requests them.
 
         Returns:
-            A call for the error that says where they differ, or None.
+            A call for the error of the first difference, or None.
         """
 
     def read(
@@ -112,38 +111,38 @@ class ReadVerbs:
         Args:
             prefix: Prefix of the JetStream API.
             stream: The stream's name.
-            start_seq: First sequence; None begins with the first message.
-            end_seq: One past the last sequence; None ends with the last message at opening.
+            start_seq: First sequence; None for the first message.
+            end_seq: Sequence after the last one; None for the last message at opening.
             start_time: Instead of `start_seq`: the first message at or after it, in RFC 3339.
             end_time: Instead of `end_seq`, exclusive too.
-            subjects: Filters; none is all.
-            follow: Go on with new messages, without end.
-            columns: Columns of the batches; None is the default ones.
-            batch_rows: Most rows of a batch.
-            batch_bytes: Most bytes of a batch.
-            fetch_bytes: Most bytes outstanding at the server.
-            microseconds: Timestamps in microseconds, not nanoseconds.
+            subjects: Subject filters; empty for all.
+            follow: Continue with new messages, without end.
+            columns: Columns of the batches; None for the default ones.
+            batch_rows: Maximum rows of a batch.
+            batch_bytes: Maximum bytes of a batch.
+            fetch_bytes: Maximum bytes requested from the server at once.
+            microseconds: Timestamps have microseconds, not nanoseconds.
             warn_on_loss: A loss is an item of the reader, not an error.
-            direct: By direct gets, not by a consumer; None where a consumer would take the messages away.
-            schema: Decode `data` as JSON into columns of this schema, anything with an Arrow schema; None does not.
-            mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": what becomes of payloads that cannot be decoded.
-            timeout: Seconds that the answer to one question to JetStream may take.
-            latest: Only the last message of each subject, as of the end.
-            markers: With `latest`: deletion markers too.
-            bucket: What the subjects of a key-value bucket begin with: the columns are those of its entries.
-            flatten: The fields of `schema` are columns of their own.
-            limit: Most rows; None is all.
-            format: "arrow": with `schema` every payload is an Arrow stream with rows of these columns.
-            grow: Begin with a small batch, and double up to `batch_rows` and `batch_bytes`.
-            outage: Seconds for which no server may answer once it is open; None is 60.
-            marks: Sequence and nanoseconds of messages that were seen before, to be compared with the stream.
-            on_rollback: What to do where it went back: "fail", "continue" or "earliest".
+            direct: Use direct gets instead of a consumer. None: only if a consumer would remove messages.
+            schema: Any object with an Arrow schema, to decode `data` from JSON; None does not decode.
+            mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": handling of malformed payloads.
+            timeout: Maximum seconds of one request to the JetStream API.
+            latest: Only the last message of each subject before the end.
+            markers: With `latest`: also deletion markers.
+            bucket: Subject prefix of a key-value bucket. The columns are those of its entries.
+            flatten: The fields of `schema` are top-level columns.
+            limit: Maximum rows; None for all.
+            format: "arrow": with `schema`, every payload is an Arrow stream with these columns.
+            grow: Start with a small batch, and double it up to `batch_rows` and `batch_bytes`.
+            outage: Maximum seconds without a server after opening; None for 60.
+            marks: Sequence and nanoseconds of messages received before, to compare with the stream.
+            on_rollback: Action if the stream was rolled back: "fail", "continue" or "earliest".
 
         Returns:
             A call for the reader.
 
         Raises:
-            ValueError: A wrong value.
-            TypeError: `schema` is no schema.
-            BadSubjectError: A filter is not valid.
+            ValueError: A value is invalid.
+            TypeError: `schema` is not a schema.
+            BadSubjectError: A filter is invalid.
         """

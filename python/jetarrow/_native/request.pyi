@@ -1,4 +1,4 @@
-"""Requests, and what is like one."""
+"""Requests, flushes and inboxes."""
 
 import asyncio
 
@@ -9,29 +9,29 @@ from jetarrow._native.types import Headers, Payload
 from jetarrow.core.session import Session
 
 class RequestVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     def flush(self, timeout: float | None) -> Call[None]:
-        """Make a round trip through the server.
+        """Wait for a round trip to the server.
 
         Args:
-            timeout: Most seconds.
+            timeout: Maximum seconds.
         """
     def new_inbox(self) -> str:
-        """Return a subject that is used nowhere else."""
+        """Return a unique subject."""
     def request(self, subject: str, payload: bytes, timeout: float | None) -> Call[bytes]:
-        """Ask the JetStream API.
+        """Send a request to the JetStream API.
 
         Args:
             subject: An API subject.
-            payload: JSON, or nothing.
-            timeout: Most seconds.
+            payload: JSON, or empty.
+            timeout: Maximum seconds.
 
         Returns:
-            A call for the payload of the answer.
+            A call for the payload of the response.
 
         Raises:
-            BadSubjectError: The subject is not valid.
+            BadSubjectError: The subject is invalid.
         """
     def request_msg(
         self,
@@ -42,21 +42,21 @@ class RequestVerbs:
         timeout: float | None,
         headers: Headers | None = None,
     ) -> Call[Msg]:
-        """Send one request.
+        """Send a request.
 
         Args:
-            session: What the verbs of the answer go through.
-            subject: Where to.
-            payload: What.
-            timeout: Most seconds.
+            session: The session for the verbs of the response.
+            subject: The subject to publish to.
+            payload: The payload.
+            timeout: Maximum seconds.
             headers: As in `send`. Default: none.
 
         Returns:
-            A call for the answer.
+            A call for the response.
 
         Raises:
-            BadSubjectError: The subject is not valid.
-            MaxPayloadError: The server does not take a message of this size.
+            BadSubjectError: The subject is invalid.
+            MaxPayloadError: The message exceeds the server's `max_payload`.
         """
     def request_future(
         self,
@@ -68,29 +68,29 @@ class RequestVerbs:
         timeout: float | None,
         headers: Headers | None,
     ) -> asyncio.Future[Msg]:
-        """Send one request without a task for it.
+        """Send a request, with a future instead of a task.
 
         Args:
             event_loop: The loop that the future is for.
             bridge: That loop's mailbox.
             session: As in `request_msg`, like the rest.
-            subject: Where to.
-            payload: What.
-            timeout: Most seconds.
+            subject: The subject to publish to.
+            payload: The payload.
+            timeout: Maximum seconds.
             headers: As in `send`.
 
         Returns:
-            A future.
+            A future for the response.
 
         Raises:
-            BadSubjectError: The subject is not valid.
-            MaxPayloadError: The server does not take a message of this size.
-            OutboundBufferLimitError: The link is down, and `pending_size` bytes are queued.
+            BadSubjectError: The subject is invalid.
+            MaxPayloadError: The message exceeds the server's `max_payload`.
+            OutboundBufferLimitError: The client is disconnected, and `pending_size` bytes are queued.
             ConnectionClosedError: The connection is closed.
         """
     def cancel_request(self, future: asyncio.Future[Msg]) -> None:
-        """End a request of `request_future` whose future was cancelled: where it was not sent it never will be.
+        """End a request of `request_future` whose future was cancelled. If it was not sent, it will not be.
 
         Args:
-            future: What `request_future` returned.
+            future: The future that `request_future` returned.
         """

@@ -1,4 +1,4 @@
-"""What is known of the connection."""
+"""The status of a connection."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -7,11 +7,11 @@ from jetarrow._native.call import Call
 
 @final
 class PoolServer:
-    """One server that a connection may use."""
+    """One server of the pool."""
 
     @property
     def url(self) -> str:
-        """Its address, without user and password."""
+        """The server's URL, without user and password."""
 
     @property
     def failures(self) -> int:
@@ -19,67 +19,67 @@ class PoolServer:
 
     @property
     def discovered(self) -> bool:
-        """True where another server announced it."""
+        """True if another server announced it."""
 
 class StatusVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     @property
     def breaks(self) -> int:
-        """How often the link has broken so far."""
+        """Number of disconnects so far."""
     @property
     def is_connected(self) -> bool:
-        """True while the link is up."""
+        """True while connected to a server."""
     @property
     def is_closed(self) -> bool:
-        """True once no reconnect is tried any more."""
+        """True if the client no longer reconnects."""
     @property
     def max_payload(self) -> int:
-        """The server's limit for one message, in bytes, headers counted."""
+        """The server's limit for one message with its headers, in bytes."""
     @property
     def server_version(self) -> str:
-        """Version of the server."""
+        """The server's version."""
     @property
     def client_id(self) -> int:
-        """The number that the server gave this connection."""
+        """The server's number of this connection."""
     @property
     def client_ip(self) -> str:
-        """Our address as the server sees it."""
+        """The client's address as the server sees it."""
     @property
     def server_info(self) -> dict[str, Any]:
-        """The server's INFO, by the names of the protocol."""
+        """The server's INFO, with the protocol's names."""
     @property
     def connected_url(self) -> str | None:
-        """Address of the server, without user and password; None while there is no connection."""
+        """The server's URL, without user and password; None while disconnected."""
     @property
     def servers(self) -> list[PoolServer]:
-        """Every server that may be connected to."""
+        """All servers of the pool."""
     @property
     def last_error(self) -> Exception | None:
         """The last error that no call waited for."""
     @property
     def stats(self) -> dict[str, int]:
-        """Counts so far: in_msgs, out_msgs, in_bytes and out_bytes (payloads only), reconnects, errors_received."""
+        """Counters so far: in_msgs, out_msgs, in_bytes and out_bytes (payloads only), reconnects, errors_received."""
     def troubles(self) -> tuple[int, int]:
-        """Messages that were published once more, and those that subscriptions dropped."""
+        """Return the number of resent messages, and of messages that subscriptions dropped."""
 
     def moved(self) -> dict[str, dict[str, int]]:
-        """What each verb has moved so far, by its name: in_msgs, out_msgs, in_bytes, out_bytes, resent."""
+        """Return counters of each verb, by its name: in_msgs, out_msgs, in_bytes, out_bytes, resent."""
 
     def flying(self) -> tuple[int, int]:
-        """Messages of `publish_batch` that are not acknowledged yet, and their bytes."""
+        """Return the number of messages of `publish_batch` in flight, and their bytes."""
 
     def ack_latency(self) -> tuple[list[tuple[float, int]], int, float]:
-        """What acks took: (most seconds, how many), how many took longer than the last, and the seconds of all."""
+        """Return a histogram: (maximum seconds, count) per bucket, the count above the last, and the sum of seconds."""
 
     def force_reconnect(self) -> Call[None]:
-        """Drop the link and connect anew, to another server where there are several."""
+        """Disconnect and reconnect, to another server if there are several."""
     def set_server_pool(self, servers: Sequence[str]) -> None:
-        """Put another list of servers in the place of the present one, for the next reconnect.
+        """Replace the list of servers, for the next reconnect.
 
         Args:
-            servers: Addresses.
+            servers: URLs of servers.
 
         Raises:
-            BadAddressError: One is not an address, or has another transport than the connection.
+            BadAddressError: A URL is invalid, or its transport differs from the connection's.
         """

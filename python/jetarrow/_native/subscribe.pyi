@@ -12,15 +12,15 @@ from jetarrow.core.session import Session
 
 @final
 class Missed:
-    """Messages of a push consumer that did not come, as its heartbeat says."""
+    """Messages of a push consumer that are missing according to its heartbeat."""
 
     @property
     def seq(self) -> int:
-        """Stream sequence of the last message that came."""
+        """Stream sequence of the last received message."""
 
     @property
     def consumer_seq(self) -> int:
-        """Its consumer sequence."""
+        """Consumer sequence of the last received message."""
 
     @property
     def last_consumer_seq(self) -> int:
@@ -28,33 +28,33 @@ class Missed:
 
 @final
 class Subscription:
-    """A subscription: messages wait in it, within limits, until they are taken."""
+    """A subscription with a bounded queue of messages."""
 
     def take(self, session: Session, sid: int) -> Msg | None:
-        """Take the next message.
+        """Return the next message.
 
         Args:
-            session: What the message's verbs go through.
+            session: The session for the message's verbs.
             sid: The subscription's number.
 
         Returns:
-            The message, or None where none waits.
+            The message, or None if the queue is empty.
         """
 
     def take_entries(
         self, entries: Entries, after: int, deletes: bool, initial: int, most: int
     ) -> tuple[list[Any], int | None]:
-        """Take the entries of a key-value bucket whose messages wait.
+        """Return the entries of queued messages of a key-value bucket.
 
         Args:
-            entries: How they are made.
-            after: Messages up to this revision are passed over.
-            deletes: Markers too.
-            initial: How many messages of this consumer were there at its beginning.
-            most: How many entries at most.
+            entries: The builder of the entries.
+            after: Messages up to this revision are skipped.
+            deletes: Include deletion markers.
+            initial: Number of the consumer's initial messages.
+            most: Maximum number of entries.
 
         Returns:
-            The entries, and after how many of them the initial ones are over; None where they are not.
+            The entries, and the number of them that completes the initial ones; None if these are not complete.
         """
 
     def ready(
@@ -63,56 +63,56 @@ class Subscription:
         """Wait for a message.
 
         Args:
-            silence: Most seconds without a sign of life, heartbeats included. Default: no limit.
-            wait: Most seconds in all. Default: no limit.
+            silence: Maximum seconds without a message or heartbeat. Default: no limit.
+            wait: Maximum seconds. Default: no limit.
 
         Returns:
-            A call for why the wait is over: "messages", "ended", "gap" (a message of an ordered subscription is
-            missing), "silent", "relinked" (of an ordered one, once after the link broke and came back) or "late".
+            A call for the reason: "messages", "ended", "gap" (a message of an ordered subscription is missing),
+            "silent", "relinked" (of an ordered subscription, once after a reconnect) or "late".
         """
 
     def quiet(self, silence: float) -> Call[Literal["ended", "silent", "relinked"]]:
-        """Wait until nothing comes any more, whether anybody takes what has come, or not.
+        """Wait until nothing arrives any more. Queued messages do not matter.
 
         Args:
-            silence: Most seconds without a sign of life, heartbeats included.
+            silence: Maximum seconds without a message or heartbeat.
 
         Returns:
-            A call for what it is: see `ready`.
+            A call for the reason, see `ready`.
         """
 
     def unsubscribe(self, limit: int = 0) -> None:
-        """Take no more messages; those that wait stay.
+        """Stop accepting messages. Queued messages remain.
 
         Args:
-            limit: Only once this many have come. Default: now.
+            limit: Stop after this many messages. Default: now.
         """
 
     def drain(self, timeout: float) -> Call[None]:
-        """Unsubscribe, and wait until what the server had sent has come.
+        """Unsubscribe, and wait until all messages that the server had sent have arrived.
 
         Args:
-            timeout: Most seconds.
+            timeout: Maximum seconds.
         """
 
     def emptied(self) -> Call[None]:
-        """Wait until all messages were taken."""
+        """Wait until the queue is empty."""
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that wait."""
+        """Queued messages."""
 
     @property
     def pending_bytes(self) -> int:
-        """Payload bytes of them."""
+        """Payload bytes of the queued messages."""
 
     @property
     def delivered(self) -> int:
-        """Messages that came so far, dropped ones counted."""
+        """Messages that arrived so far, with dropped ones."""
 
     @property
     def dropped(self) -> int:
-        """Messages that the limits made it drop."""
+        """Messages dropped by the limits."""
 
     @property
     def last_seq(self) -> int:
@@ -120,10 +120,10 @@ class Subscription:
 
     @property
     def marks(self) -> list[tuple[int, int]]:
-        """Sequence and nanoseconds of some messages that came, the newest first, for ordered subscriptions."""
+        """Sequence and nanoseconds of some received messages, the newest first, for ordered subscriptions."""
 
 class SubscribeVerbs:
-    """Of a `Connection`."""
+    """Verbs of a `Connection`."""
 
     def subscribe(
         self,
@@ -137,23 +137,23 @@ class SubscribeVerbs:
         bridge: Bridge | None = None,
         on_notice: Callable[[int, Missed | None], object] | None = None,
     ) -> Subscription:
-        """Subscribe, before all that is asked of the connection from now on.
+        """Subscribe before any later operation of the connection.
 
         Args:
-            subject: What to; wildcards are allowed.
+            subject: The subject; wildcards are allowed.
             queue: The queue group, if any.
-            pending_messages: Most messages that wait; 0 is no limit.
-            pending_bytes: Most bytes of them; 0 is no limit.
+            pending_messages: Maximum queued messages; 0 for no limit.
+            pending_bytes: Maximum bytes of queued messages; 0 for no limit.
             kind: "core", "push" or "ordered".
-            msg_class: Of which class its messages are.
+            msg_class: The class of the messages.
             bridge: The mailbox of the loop in which `on_notice` is called. Default: it is not called.
-            on_notice: Called with the number of messages that the limits made it drop and None, or with 0 and what was
-                missed. Default: None.
+            on_notice: Called with the number of messages dropped by the limits and None, or with 0 and a `Missed`.
+                Default: None.
 
         Returns:
             The subscription.
 
         Raises:
-            BadSubjectError: The subject, or the name of the queue group, is not valid.
-            ValueError: There is no such kind.
+            BadSubjectError: The subject, or the name of the queue group, is invalid.
+            ValueError: The kind is unknown.
         """

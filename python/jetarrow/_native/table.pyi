@@ -1,23 +1,23 @@
-"""A table's rows as messages."""
+"""Table rows as messages."""
 
 from typing import final
 
 @final
 class TableMessages:
-    """A table's rows as messages, made when they are asked for: an Arrow stream of what `publish_batch` takes.
+    """Messages encoded from table rows on demand, as an Arrow stream for `publish_batch`.
 
     Args:
         table: Any Arrow data with columns.
-        columns: The columns of the payload; None is all.
-        subject: A subject, or a template of columns; None is the column `subject`.
+        columns: The columns of the payload; None for all.
+        subject: A subject, or a template of columns; None for the column `subject`.
         msg_id: A column, "content", or None.
-        nulls: Whether null fields are written.
-        arrow: For Arrow messages: the compression, and most rows and bytes of each. None makes each row JSON.
+        nulls: Write null fields.
+        arrow: For Arrow messages: compression, maximum rows and maximum bytes of each. None encodes each row as JSON.
 
     Raises:
-        TypeError: It is no table, or a column has a type that has no JSON.
-        ValueError: A column is missing, or the template is wrong.
-        BadSubjectError: The subject is wrong whatever the columns hold.
+        TypeError: `table` is not a table, or a column has a type without a JSON encoding.
+        ValueError: A column is missing, or the template is invalid.
+        BadSubjectError: The subject is invalid for any column values.
     """
 
     def __new__(
@@ -31,15 +31,15 @@ class TableMessages:
         arrow: tuple[str | None, int, int] | None = None,
     ) -> TableMessages: ...
     def __len__(self) -> int:
-        """Return how many messages there are.
+        """Return the number of messages.
 
         Raises:
             ValueError: The table is a stream, or messages have many rows.
         """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the messages, once.
+        """Return the messages. It can be called once.
 
         Raises:
-            ValueError: They were taken already.
+            ValueError: The messages were already returned.
         """

@@ -3,11 +3,11 @@
 from typing_extensions import CapsuleType
 
 def schema_of_payload(payload: bytes | None) -> CapsuleType | None:
-    """Read the schema of a payload that is an Arrow stream.
+    """Return the schema of a payload that is an Arrow stream.
 
     Args:
-        payload: The payload; None stands for the schema without columns.
+        payload: The payload; None for the schema without columns.
 
     Returns:
-        The schema, in a capsule; None where the payload is no Arrow stream.
+        The schema, in a capsule; None if the payload is not an Arrow stream.
     """

@@ -1,4 +1,4 @@
-"""What several of them take."""
+"""Types of arguments."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
