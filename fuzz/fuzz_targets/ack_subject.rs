@@ -1,4 +1,4 @@
-//! Ack subjects and their numbers against a reading that takes its time.
+//! Fuzzes the parser of ack subjects and its numbers against a simple reference parser.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -32,7 +32,7 @@ fuzz_target!(|text: &str| {
     assert_eq!(parse_ack_subject(text), slowly(text));
     let whole = format!("$JS.ACK.{text}");
     assert_eq!(parse_ack_subject(&whole), slowly(&whole));
-    for form in [format!("$JS.ACK.S.c.1.{text}.3.4.5"), format!("$JS.ACK.hub.hash.S.c.1.2.3.4.{text}.x")] {
+    for form in [format!("$JS.ACK.S.c.1.{text}.3.4.5"), format!("$JS.ACK.state.hash.S.c.1.2.3.4.{text}.x")] {
         assert_eq!(parse_ack_subject(&form), slowly(&form));
     }
 });

@@ -1,4 +1,4 @@
-//! Messages with headers into columns, cut at a small size: together the batches are the messages.
+//! Fuzzes the batch builder: small batches of messages with headers contain all messages unchanged.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -47,7 +47,7 @@ fn message(given: &Given) -> Message {
     Message::new(&given.subject, &reply, &headers, &given.payload)
 }
 
-/// The headers of a row, sorted; None is null.
+/// Returns the headers of a row, sorted; `None` for null.
 fn headers_of(batch: &RecordBatch, row: usize) -> Option<Vec<(String, Vec<String>)>> {
     let map = batch.column_by_name("headers")?.as_map();
     map.is_valid(row).then(|| {
@@ -88,7 +88,7 @@ fn check(batch: &RecordBatch, messages: &[Message], micros: bool) {
         }
         if column("headers").is_some() {
             let want = message.headers().map(|headers| headers.into_iter().collect::<Vec<_>>());
-            // No headers and none in them are the same in a column.
+            // A column does not distinguish absent headers from an empty header block.
             assert_eq!(headers_of(batch, row).unwrap_or_default(), want.unwrap_or_default());
         }
     }

@@ -1,4 +1,4 @@
-//! Texts of credentials: read or refused, and an error never says what was in them.
+//! Fuzzes the parser of credentials: it accepts or rejects a text, and no error contains the secret.
 #![no_main]
 
 use std::pin::pin;
@@ -15,10 +15,10 @@ fn ask(source: Source) -> Result<wire::nats::Auth, String> {
     let credentials = Credentials { source: Some(source), ..Credentials::default() };
     credentials.check().map_err(|error| format!("{error} {error:?}"))?;
     let mut answer = pin!(credentials.answer(b"nonce", (None, None)));
-    // Nothing in it waits: there is no callback.
+    // The future is ready at the first poll, because there is no callback.
     match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer.map_err(|error| format!("{error} {error:?}")),
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the future is pending"),
     }
 }
 
@@ -40,7 +40,8 @@ fuzz_target!(|input: (&str, &str, &str)| {
             }
         }
     }
-    let good = format!("-----BEGIN NATS USER JWT-----\ne.y.j\n------END\n-----BEGIN USER NKEY SEED-----\n{SEED}\n{tail}");
+    let good =
+        format!("-----BEGIN NATS USER JWT-----\ne.y.j\n------END\n-----BEGIN USER NKEY SEED-----\n{SEED}\n{tail}");
     let auth = ask(Source::Raw(good)).unwrap();
     assert_eq!(auth.jwt.as_deref(), Some("e.y.j"));
 });

@@ -1,5 +1,5 @@
-//! JSON into columns of any schema: documents that serde_json writes come back as they were, and whatever serde_json
-//! refuses as JSON is malformed.
+//! Fuzzes the JSON decoder with any schema. Documents of serde_json are decoded unchanged, and a text that serde_json
+//! rejects as JSON is malformed.
 #![no_main]
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
-use columns::decode::{Decoder, DecodeError, OnMismatch};
+use columns::decode::{DecodeError, Decoder, OnMismatch};
 
 fn field(name: &str, data_type: DataType, nullable: bool) -> Field {
     Field::new(name, data_type, nullable)
@@ -32,7 +32,7 @@ fn data_type(u: &mut Unstructured<'_>, depth: usize) -> Result<DataType> {
         3 => DataType::Float64,
         4 | 5 => DataType::Utf8,
         6 => DataType::Boolean,
-        // No oracle for these three: they must only not panic.
+        // There is no oracle for these three types: they must not panic.
         7 => DataType::Decimal128(20, 5),
         8 => DataType::Timestamp(TimeUnit::Nanosecond, None),
         9 => DataType::List(Arc::new(field("item", data_type(u, depth + 1)?, true))),
@@ -44,7 +44,7 @@ fn data_type(u: &mut Unstructured<'_>, depth: usize) -> Result<DataType> {
     })
 }
 
-/// A value that fits the type, as it comes back; null where there is no oracle.
+/// Returns a value that fits the type, in its decoded form; null if there is no oracle.
 fn value(u: &mut Unstructured<'_>, data_type: &DataType, nullable: bool) -> Result<Value> {
     if nullable && u.ratio(1, 6)? {
         return Ok(Value::Null);
@@ -105,11 +105,11 @@ fn same(array: &dyn Array, row: usize, want: &Value) -> bool {
     }
 }
 
-/// No text is lost: serde_json reads bytes where we read them, so that its refusal is ours.
+/// True if serde_json accepts the text as JSON.
 fn is_json(bytes: &[u8]) -> bool {
     match serde_json::from_slice::<Value>(bytes) {
         Ok(value) => value.is_object(),
-        // Of a number that nobody asks for we check the form only.
+        // The decoder checks only the form of a number in an ignored member.
         Err(error) => error.to_string().contains("number out of range"),
     }
 }
@@ -124,7 +124,7 @@ fn check(bytes: &[u8]) -> Result<()> {
     for _ in 0..u.int_in_range(0..=4)? {
         let want = value(u, &root, false)?;
         let mut text = serde_json::to_vec(&want).unwrap_or_default();
-        // A good document with a byte changed reaches further than noise.
+        // A valid document with a changed byte reaches more code than noise.
         if u.ratio(1, 2)? && !text.is_empty() {
             let place = u.choose_index(text.len())?;
             match u.int_in_range(0..=2)? {
@@ -155,7 +155,7 @@ fn check(bytes: &[u8]) -> Result<()> {
                 at += 1;
             }
             assert_eq!(at, decoded.value.len());
-            // What was left out was not what serde_json wrote.
+            // Dropped rows are not those that serde_json wrote.
             assert!(rows.iter().enumerate().all(|(row, (_, want))| want.is_none() || kept(row)));
         }
         Err(DecodeError::Malformed(bad)) => {
@@ -163,7 +163,7 @@ fn check(bytes: &[u8]) -> Result<()> {
         }
         Err(DecodeError::Internal(text)) => panic!("{text}"),
     }
-    // It begins anew after every block.
+    // The decoder is empty after every block.
     let empty: [&[u8]; 0] = [];
     assert!(decoder.decode(&BinaryArray::from_iter_values(empty)).is_ok_and(|decoded| decoded.value.is_empty()));
     Ok(())

@@ -1,5 +1,5 @@
-//! What our checks let through is exactly one frame on the wire, with the subject, reply, headers, id and payload that
-//! were given, to one who reads it as a server does.
+//! Fuzzes the encoder of messages. A message that passes our checks is exactly one frame, and a reader that parses like
+//! a server finds the given subject, reply subject, headers, id and payload.
 #![no_main]
 
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use arbitrary::Arbitrary;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
-use wire::nats::OutboundMessage;
-use wire::nats::{HeaderMap, HeaderName, HeaderValue};
-use wire::frames::publish;
 use jetstream::publish::body::Body;
 use jetstream::publish::rows::{Headers, Rows, Subjects};
+use wire::frames::publish;
+use wire::nats::OutboundMessage;
+use wire::nats::{HeaderMap, HeaderName, HeaderValue};
 use wire::size::header_size;
 use wire::subject::{check, check_header};
 
@@ -26,13 +26,13 @@ struct Frame {
     payload: Vec<u8>,
 }
 
-/// Reads one frame by lines and by lengths, and gives what is left. Anything but PUB and HPUB is a finding.
+/// Parses one frame by lines and lengths, and returns the rest. Panics for any verb other than PUB and HPUB.
 fn read(wire: &[u8]) -> (Frame, &[u8]) {
     let end = wire.iter().position(|byte| *byte == b'\n').expect("a protocol line ends") + 1;
     let (line, rest) = wire.split_at(end);
     let line = std::str::from_utf8(line).expect("a protocol line is UTF-8");
-    let line = line.strip_suffix("\r\n").expect("a protocol line ends so");
-    // White space of any kind separates words for a server.
+    let line = line.strip_suffix("\r\n").expect("a protocol line ends with CR LF");
+    // A server splits words at any white space.
     let words: Vec<&str> = line.split([' ', '\t', '\r']).filter(|word| !word.is_empty()).collect();
     let number = |digits: &str| digits.parse::<usize>().unwrap();
     let (subject, reply, head, total) = match words[..] {
@@ -42,9 +42,9 @@ fn read(wire: &[u8]) -> (Frame, &[u8]) {
         ["HPUB", subject, reply, head, total] => (subject, Some(reply), Some(number(head)), number(total)),
         _ => panic!("not one frame: {line:?}"),
     };
-    let (body, rest) = rest.split_at_checked(total).expect("it is as long as it says");
-    let rest = rest.strip_prefix(b"\r\n").expect("it ends where it says");
-    let (block, payload) = body.split_at_checked(head.unwrap_or(0)).expect("headers are a part of it");
+    let (body, rest) = rest.split_at_checked(total).expect("the body has the declared length");
+    let rest = rest.strip_prefix(b"\r\n").expect("CR LF follows the body");
+    let (block, payload) = body.split_at_checked(head.unwrap_or(0)).expect("the headers are a part of the body");
     let mut headers = Vec::new();
     if head.is_some() {
         let text = std::str::from_utf8(block).unwrap();
@@ -71,7 +71,7 @@ fuzz_target!(|given: Given| {
     let mut headers = HeaderMap::new();
     let mut expected = Vec::new();
     for (name, value) in &given.headers {
-        // What comes from Python goes through this check before it becomes a header.
+        // Headers from Python pass this check.
         if check_header(name, value).is_ok() && name != "Nats-Msg-Id" {
             let (name, value): (HeaderName, HeaderValue) = (name.parse().unwrap(), value.parse().unwrap());
             expected.push((name.to_string(), value.as_str().to_owned()));
@@ -109,7 +109,7 @@ fuzz_target!(|given: Given| {
     assert!(rest.is_empty(), "more than one frame: {:?}", rest.escape_ascii().to_string());
     assert_eq!((frame.subject, frame.reply, frame.payload), (given.subject, reply, given.payload));
     let mut got = frame.headers;
-    // The names of a map have no order, the values of a name have; white space before a value is not part of it.
+    // The names of a map have no order, the values of a name have. White space before a value is not part of it.
     let trimmed = |(name, value): (String, String)| (name, value.trim_start_matches(' ').to_owned());
     let mut expected: Vec<_> = expected.into_iter().map(trimmed).collect();
     got.sort_by(|a, b| a.0.cmp(&b.0));

@@ -1,5 +1,6 @@
-//! Whatever answers come on whatever tokens, in any order: no message ends twice, and an answer on a token that was used
-//! before ends a message only if it proves to be its own.
+//! Fuzzes the tracker of acks with any replies on any tokens, in any order.
+//!
+//! No message is resolved twice. A reply on a reused token resolves a message only if it is proven to belong to it.
 #![no_main]
 
 use std::collections::{HashMap, HashSet};
@@ -9,9 +10,9 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tokio::time::{Duration, Instant};
 
-use jetstream::publish::body::{Body, Single};
 use jetstream::publish::ack_tracker::attribution::{AckReply, Attribution};
 use jetstream::publish::ack_tracker::{AckTracker, InFlightMessage};
+use jetstream::publish::body::{Body, Single};
 use jetstream::publish::puback::Origin;
 
 #[derive(Arbitrary, Debug)]
@@ -19,12 +20,12 @@ enum Step {
     Publish {
         with_id: bool,
     },
-    /// An answer on the token of one of the last messages.
+    /// A reply on the token of one of the last messages.
     AckReply {
         token: u8,
         kind: Kind,
     },
-    /// Messages that are acknowledged one after another, after which tokens are used again.
+    /// Messages that are acknowledged in order, after which tokens are reused.
     InOrder {
         times: u8,
     },
@@ -39,7 +40,7 @@ enum Step {
 
 #[derive(Arbitrary, Debug)]
 enum Kind {
-    /// An acknowledgement of a stream: its next sequence, or another one.
+    /// An ack of a stream: its next sequence, or another one.
     Ack {
         origin: u8,
         other_seq: Option<u16>,
@@ -101,7 +102,7 @@ impl World {
         }
     }
 
-    /// The token of one of the last messages, the last one first.
+    /// Returns the token of one of the last messages, counted from the last.
     fn token(&self, back: u8) -> Option<u64> {
         self.tokens.get(self.tokens.len().wrapping_sub(1 + usize::from(back))).copied()
     }

@@ -1,19 +1,21 @@
-//! What a server sends, well-formed or not: however it is cut, the same is read, and little is held. Whatever the headers
-//! of a message are, it is one, and they are read as they were written where they are as they should be.
+//! Fuzzes the protocol parser with valid and invalid input of a server.
+//!
+//! Input cut at any position yields the same operations, and the buffer stays small. A message with any headers is a
+//! message, and valid headers are read unchanged.
 #![no_main]
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 
-use wire::nats::ServerInfo;
-use wire::parser::{Op, Parser, ParseError};
 use wire::headers::{Headers, block, is_malformed, parse};
 use wire::message::Message;
+use wire::nats::ServerInfo;
+use wire::parser::{Op, ParseError, Parser};
 use wire::subject::check_header;
 
 const LIMIT: usize = 4_096;
 const VERSION: &str = "NATS/1.0";
-/// What is read at once, and what a buffer that grows may have to spare.
+/// Bytes of one read, and the spare capacity of a growing buffer.
 const SPARE: usize = 256 << 10;
 
 #[derive(Arbitrary, Debug)]
@@ -21,10 +23,10 @@ struct Frame {
     subject: String,
     sid: u64,
     reply: Option<String>,
-    /// A status and its description, and headers.
+    /// A status with its description, and headers.
     headers: Option<(Option<(u16, String)>, Vec<(String, String)>)>,
     payload: Vec<u8>,
-    /// So much more of it, as the fuzzer's inputs are short: up to more than is taken.
+    /// Extends the text, because the fuzzer's inputs are short: up to more than the limit.
     more: u8,
 }
 
@@ -44,12 +46,12 @@ enum Part<'a> {
     Ping,
     Pong,
     Ok,
-    /// Lengths that are right around headers that are none.
+    /// Valid lengths around an invalid header block.
     Headers {
         block: &'a [u8],
         payload: &'a [u8],
     },
-    /// Lengths that are not right.
+    /// Invalid lengths.
     Lengths {
         head: Option<u64>,
         total: u64,
@@ -61,25 +63,25 @@ enum Part<'a> {
 #[derive(Arbitrary, Debug)]
 struct Given<'a> {
     parts: Vec<Part<'a>>,
-    /// How long the pieces are, over and over.
+    /// Lengths of the pieces, repeated.
     cuts: Vec<u8>,
-    /// Also the headers of a message. Last, so that a seed is readable: a 0 for no parts, a 1 before each cut, a 0, and
-    /// all else is this.
+    /// Also the headers of a message. It is the last field, so that a seed is readable: 0 for no parts, 1 before each
+    /// cut, 0, and the rest is this field.
     noise: &'a [u8],
 }
 
-/// One word of a protocol line.
+/// Returns one word of a protocol line.
 fn word(text: &str) -> String {
     let word: String = text.chars().filter(|c| *c > ' ').collect();
     if word.is_empty() { "s".to_owned() } else { word }
 }
 
-/// Without line breaks, and without white space around it, which is not part of it.
+/// Removes line breaks, and the white space around the text, which is not part of it.
 fn line(text: &str) -> String {
     text.replace(['\r', '\n'], "").trim().to_owned()
 }
 
-/// The bytes of a message, and what is to be read.
+/// Returns the bytes of a message, and the expected operation.
 fn message(frame: &Frame) -> (Vec<u8>, Op) {
     let (subject, reply) = (word(&frame.subject), frame.reply.as_deref().map(word).unwrap_or_default());
     let mut payload = frame.payload.clone();
@@ -116,14 +118,14 @@ fn message(frame: &Frame) -> (Vec<u8>, Op) {
     (bytes, Op::Message(frame.sid, message))
 }
 
-/// A message with these headers, whatever they are.
+/// Returns a message with any header block.
 fn around(block: &[u8], payload: &[u8]) -> Vec<u8> {
     let (head, total) = (VERSION.len() + block.len(), VERSION.len() + block.len() + payload.len());
     let line = format!("HMSG s 1 {head} {total}\r\n{VERSION}");
     [line.as_bytes(), block, payload, b"\r\n"].concat()
 }
 
-/// It is a message, and what was read of its headers is read of them again.
+/// Asserts that the input is a message, and that its parsed headers are encoded and parsed to the same headers.
 fn check_headers(noise: &[u8]) {
     let raw = [VERSION.as_bytes(), noise].concat();
     let (mut reader, mut got) = (Parser::default(), None);
@@ -145,7 +147,7 @@ fn check_headers(noise: &[u8]) {
     }
 }
 
-/// The bytes of a part, and what is to be read where it is well-formed.
+/// Returns the bytes of a part, and the expected operations if it is valid.
 fn encode(part: &Part) -> (Vec<u8>, Option<Vec<Op>>) {
     let known = |bytes: &[u8], ops| (bytes.to_vec(), Some(ops));
     match part {
@@ -185,7 +187,7 @@ fn encode(part: &Part) -> (Vec<u8>, Option<Vec<Op>>) {
     }
 }
 
-/// By its parts: where they lie does not matter.
+/// Formats an operation by its parts, because positions do not matter.
 fn show(op: Op) -> String {
     let Op::Message(sid, message) = op else { return format!("{op:?}") };
     let (subject, reply) = (message.subject(), message.reply());
@@ -201,21 +203,21 @@ fn whole(wire: &[u8]) -> Read {
     (ops, ended)
 }
 
-/// In pieces, none larger than what there is room for, as from a socket.
+/// Parses pieces that fit into the free capacity, as from a socket.
 fn cut(wire: &[u8], cuts: &[u8]) -> Read {
     let (mut reader, mut ops, mut rest) = (Parser::default(), Vec::new(), wire);
-    // A long line is looked through with every piece: not too many of them, or all time goes there.
+    // A long line is searched with every piece, so the number of pieces is limited to save time.
     let least = 1 + wire.len() / 256;
     let longest = || wire.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
     for cut in cuts.iter().chain([&0]).cycle() {
         let room = reader.room();
         let (held, free) = (room.capacity(), room.capacity() - room.len());
-        assert!(free > 0, "nothing can be read");
-        assert!(held <= SPARE || held <= SPARE + 2 * (longest() + LIMIT), "{held} bytes are held");
+        assert!(free > 0, "the buffer has no free capacity");
+        assert!(held <= SPARE || held <= SPARE + 2 * (longest() + LIMIT), "the buffer holds {held} bytes");
         if rest.is_empty() {
             break;
         }
-        // Up to 480 KiB, and short ones are as frequent as long ones.
+        // Up to 480 KiB. Short and long pieces are equally frequent.
         let length = least + (usize::from(cut & 15) << (cut >> 4));
         let (piece, later) = rest.split_at(length.min(free).min(rest.len()));
         rest = later;
@@ -241,7 +243,7 @@ fuzz_target!(|given: Given| {
     }
     wire.extend_from_slice(given.noise);
     let (ops, ended) = whole(&wire);
-    // All that comes before the first noise is what was sent, up to a message that is too large.
+    // All operations before the first noise are as expected, up to a message that is too large.
     let compared = if ended.is_ok() { expected.len() } else { expected.len().min(ops.len()) };
     assert_eq!(ops.get(..compared), expected.get(..compared));
     assert!(compared == expected.len() || ended == Err(ParseError::TooLarge(LIMIT)), "{ended:?}");

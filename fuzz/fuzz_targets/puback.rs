@@ -1,9 +1,9 @@
-//! Whatever the fast path takes, the full parse takes as well and reads the same out of it.
+//! Fuzzes the parser of publish acks. The full parser reads the same from each ack that the fast path accepts.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-use jetstream::publish::puback::{Origin, AckParser, parse};
+use jetstream::publish::puback::{AckParser, Origin, parse};
 
 fuzz_target!(|input: (&[u8], &[u8], u64, bool)| {
     let (first, second, seq, duplicate) = input;
@@ -14,13 +14,13 @@ fuzz_target!(|input: (&[u8], &[u8], u64, bool)| {
             first.to_vec()
         }
         Err(_) => {
-            // What a server sends: the fast path is reached by every input.
+            // A typical ack of a server, so that every input reaches the fast path.
             let usual = br#"{"stream":"S", "seq":7}"#.to_vec();
             parser.learn(&usual, &parse(&usual).unwrap());
             usual
         }
     };
-    // The learned text with another number, with other bytes at its end, and bytes of any kind.
+    // The learned text with another number, with other bytes at its end, and arbitrary bytes.
     let digits = learned.iter().rposition(u8::is_ascii_digit).map_or(learned.len(), |last| last + 1);
     let start = learned[..digits].iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |before| before + 1);
     let mut next = learned[..start].to_vec();

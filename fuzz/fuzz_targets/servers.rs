@@ -1,4 +1,4 @@
-//! Server lists, as a user gives them and as a server announces them: taken or refused; what is shown holds no password.
+//! Fuzzes server lists of users and of servers: they are accepted or rejected, and no shown text contains a password.
 #![no_main]
 
 use std::time::Duration;
@@ -45,7 +45,7 @@ fuzz_target!(|input: (Vec<String>, &str, &str, Vec<String>, bool)| {
     if let Some(mut pool) = check(&["nats://127.0.0.1:4222".to_owned()]) {
         let from = pool.servers().next().unwrap().addr.clone();
         pool.discover(&from, &announced, tls);
-        // A connection cannot become one over WebSocket.
+        // A connection cannot change to WebSocket.
         let fits = check(&addresses).is_some_and(|fresh| !fresh.is_websocket());
         assert_eq!(pool.replace(&addresses).is_ok(), fits);
         while let Some((addr, _)) = pool.next_in_turn() {
