@@ -98,10 +98,10 @@ fn check_type(data_type: &DataType, path: &str, depth: usize) -> Result<(), Stri
             Struct(pair) if pair.len() == 2 && matches!(pair[0].data_type(), Utf8 | LargeUtf8 | Utf8View) => {
                 check_type(pair[1].data_type(), &format!("{path}.value"), depth + 1)
             }
-            _ => Err(format!("column {path:?} is a map whose keys are no strings")),
+            _ => Err(format!("column {path:?} is a map without string keys")),
         },
         Dictionary(_, value) => check_type(value, path, depth + 1),
-        other => Err(format!("column {path:?} is {other}; JSON is made of {ENCODABLE_TYPES}")),
+        other => Err(format!("column {path:?} is {other}; supported types are {ENCODABLE_TYPES}")),
     }
 }
 
@@ -178,7 +178,7 @@ pub fn check_text(field: &Field) -> Result<(), String> {
         Boolean | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => Ok(()),
         Utf8 | LargeUtf8 | Utf8View | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) => Ok(()),
         Dictionary(_, value) => check_text(&Field::new(field.name(), value.as_ref().clone(), true)),
-        other => Err(format!("column {:?} is {other}, which is no text: cast it to string", field.name())),
+        other => Err(format!("column {:?} is {other}, which cannot be plain text; cast it to string", field.name())),
     }
 }
 

@@ -29,7 +29,7 @@ impl Connection {
     ) -> PyResult<Call> {
         let chosen = batch.select(rows)?;
         let Some(replies) = &batch.inner.replies else {
-            return Err(PyValueError::new_err("these messages were read without a consumer that takes acks").into());
+            return Err(PyValueError::new_err("these messages have no consumer that requires acks").into());
         };
         let subjects = chosen.into_iter().map(|row| replies.value(row).into()).collect();
         self.acknowledge(subjects, kind, delay, reason, confirm)

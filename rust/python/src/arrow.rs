@@ -23,7 +23,7 @@ pub fn is_producer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 pub fn extract(what: &str, value: &Bound<'_, PyAny>) -> PyResult<AnyArray> {
     Ok(value.extract::<AnyArray>().map_err(|err| {
-        PyTypeError::new_err(format!("{what}: cannot take this {} as Arrow data: {err}", type_name(value)))
+        PyTypeError::new_err(format!("{what}: could not import this {} as Arrow data: {err}", type_name(value)))
     })?)
 }
 

@@ -34,7 +34,7 @@ pub fn block_on<T: Send + 'static>(
         match receive.await {
             Ok(value) => Ok(value),
             // The task panicked. The text of the panic follows.
-            Err(_) => Err(failure.await.unwrap_or_else(|_| JetError::Internal("the work was dropped".into()))),
+            Err(_) => Err(failure.await.unwrap_or_else(|_| JetError::Internal("the work was cancelled".into()))),
         }
     });
     loop {

@@ -177,7 +177,7 @@ impl Bridge {
 
     /// The file descriptor that becomes readable when `drain` has work.
     fn fileno(&self) -> PyResult<i32> {
-        let none = || PyValueError::new_err("this bridge calls a function: it has no descriptor");
+        let none = || PyValueError::new_err("this bridge calls a function, so it has no descriptor");
         Ok(self.mailbox.wake.descriptor().ok_or_else(none)?)
     }
 
@@ -265,7 +265,7 @@ fn raisable(py: Python<'_>, err: PyErr) -> PyErr {
     if !err.is_instance_of::<PyStopIteration>(py) {
         return err;
     }
-    let other = PyRuntimeError::new_err("a function of the caller's raised StopIteration");
+    let other = PyRuntimeError::new_err("a callback raised StopIteration");
     other.set_cause(py, Some(err));
     other
 }

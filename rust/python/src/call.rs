@@ -153,7 +153,7 @@ impl Drop for Outcome {
     fn drop(&mut self) {
         // After a panic the task reports the panic's text.
         if !self.told && !std::thread::panicking() {
-            self.mailbox.push(self.id, Event::Done(Err(JetError::Internal("the call was ended".into()))));
+            self.mailbox.push(self.id, Event::Done(Err(JetError::Internal("the call was cancelled".into()))));
         }
     }
 }

@@ -69,7 +69,7 @@ impl TableMessages {
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        Ok(self.rows.ok_or_else(|| PyValueError::new_err("a stream does not say how many rows it has"))?)
+        Ok(self.rows.ok_or_else(|| PyValueError::new_err("the number of rows of a stream is unknown"))?)
     }
 
     /// Returns the messages. It can be called once.
@@ -81,7 +81,7 @@ impl TableMessages {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let requested = requested::cheap(&self.field, requested_schema)?;
         let messages =
-            lock(&self.messages).take().ok_or_else(|| PyValueError::new_err("the table was read already"))?;
+            lock(&self.messages).take().ok_or_else(|| PyValueError::new_err("the messages were already read"))?;
         Ok(to_stream_pycapsule(py, Box::new(messages), requested)?)
     }
 }

@@ -41,7 +41,7 @@ impl Driver {
             .thread_name("jetarrow")
             .enable_all()
             .build()
-            .map_err(|e| JetError::Internal(format!("cannot start a runtime: {e}")))?;
+            .map_err(|e| JetError::Internal(format!("could not start a runtime: {e}")))?;
         let driver = Arc::new(Driver {
             runtime,
             guests: AtomicUsize::new(0),
@@ -56,7 +56,7 @@ impl Driver {
         let thread = std::thread::Builder::new()
             .name("jetarrow".into())
             .spawn(move || own.host())
-            .map_err(|e| JetError::Internal(format!("cannot start a thread: {e}")))?;
+            .map_err(|e| JetError::Internal(format!("could not start a thread: {e}")))?;
         let _only_once = driver.thread.set(thread.thread().clone());
         Ok(driver)
     }

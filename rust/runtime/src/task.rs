@@ -33,7 +33,7 @@ pub fn blocking<T: Send + 'static>(
 ) -> impl Future<Output = Result<T>> + Send + Sync {
     let runtime = Handle::try_current().or_else(|_| crate::handle());
     let task = runtime.map(|runtime| runtime.spawn_blocking(move || caught(work)));
-    async move { task?.await.unwrap_or_else(|_| Err(JetError::Internal("the process is ending".into()))) }
+    async move { task?.await.unwrap_or_else(|_| Err(JetError::Internal("the process exits".into()))) }
 }
 
 /// Runs the work, and returns a panic as an error.

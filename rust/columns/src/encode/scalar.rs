@@ -53,7 +53,7 @@ fn integers<T: ArrowPrimitiveType<Native: itoa::Integer>>(array: &ArrayRef) -> B
 
 fn float(value: impl zmij::Float, finite: bool, out: &mut Vec<u8>) -> Result<(), EncodeFault> {
     if !finite {
-        return Err(EncodeFault::new("NaN and infinities have no JSON"));
+        return Err(EncodeFault::new("NaN and infinities cannot be encoded as JSON"));
     }
     out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
     Ok(())

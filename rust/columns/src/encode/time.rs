@@ -97,7 +97,7 @@ fn dates<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef, units_in_da
         if quoted(out, |out| push_date(value.div_euclid(units_in_day), out)) {
             return Ok(());
         }
-        Err(EncodeFault::new("a year beyond 0 to 9999 has no date in JSON"))
+        Err(EncodeFault::new("a year outside 0 to 9999 cannot be encoded as a date"))
     })
 }
 

@@ -11,7 +11,7 @@ impl Pipe {
     pub fn new() -> io::Result<Self> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "nothing can be watched here: a bridge needs a function to call",
+            "this system cannot watch a descriptor; pass a function as wake",
         ))
     }
 
