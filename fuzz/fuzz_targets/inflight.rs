@@ -53,6 +53,7 @@ enum Kind {
     Unreadable,
 }
 
+/// A token's last message, and the last ack before it.
 struct Handed {
     row: u64,
     reused: bool,
@@ -70,6 +71,7 @@ fn message(row: u64, with_id: bool) -> InFlightMessage {
     InFlightMessage { bytes: 1, ..InFlightMessage::new(row, row, Body::Single(Box::new(single)), None) }
 }
 
+/// The tracker under test with a model of it.
 struct World {
     book: AckTracker,
     origins: Vec<Arc<Origin>>,

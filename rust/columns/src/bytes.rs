@@ -11,6 +11,7 @@ use arrow_schema::ArrowError;
 
 use crate::column_buffer::{ColumnBuffer, SparePages};
 
+/// Builder of one binary or string column.
 pub struct BytesBuilder {
     /// Start of each value, and the end of the last.
     offsets: Vec<i32>,
@@ -67,11 +68,13 @@ impl BytesBuilder {
         self.offsets.windows(2).filter_map(|ends| values.get(ends[0] as usize..ends[1] as usize))
     }
 
+    /// Returns the values as a binary array and empties the builder.
     pub fn finish_binary(&mut self) -> Result<BinaryArray, ArrowError> {
         let BytesBuilder { offsets, values, mut nulls, .. } = std::mem::take(self);
         BinaryArray::try_new(ends(offsets), values.finish(), nulls.finish())
     }
 
+    /// Returns the values as a string array and empties the builder. Fails if they are not UTF-8.
     pub fn finish_texts(&mut self) -> Result<StringArray, ArrowError> {
         let BytesBuilder { offsets, values, mut nulls, .. } = std::mem::take(self);
         StringArray::try_new(ends(offsets), values.finish(), nulls.finish())

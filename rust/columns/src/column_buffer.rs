@@ -37,6 +37,7 @@ impl SparePages {
     }
 }
 
+/// Bytes of a column, on the heap or in a mapping of its own.
 pub enum ColumnBuffer {
     Heap(Vec<u8>),
     Mapped(Pages),
@@ -48,6 +49,7 @@ impl Default for ColumnBuffer {
     }
 }
 
+/// A mapping, which its drop passes to the next batch.
 pub struct Pages {
     /// Is set until the drop.
     map: Option<MmapMut>,

@@ -17,6 +17,7 @@ const MAX_DECOMPRESSED_BYTES: usize = 1 << 29;
 /// Initial free bytes of the output.
 const MIN_FREE_BYTES: usize = 1 << 10;
 
+/// Compression of payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
     /// With a zlib or a gzip header.

@@ -28,6 +28,7 @@ use base::panics::untrusted;
 /// Bytes of rows at which a batch is complete.
 const BATCH_BYTES: usize = 64 << 20;
 
+/// Decoder of the messages of a read.
 pub struct Unpack {
     /// The columns of the table, as in the batches.
     fields: Fields,

@@ -17,16 +17,19 @@ use jetstream::publish::rows::{Payloads, Texts};
 use runtime::foreign::Foreign;
 use wire::nats::HeaderMap;
 
+/// True if the object has the Arrow PyCapsule interface.
 pub fn is_producer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(value.hasattr("__arrow_c_array__")? || value.hasattr("__arrow_c_stream__")?)
 }
 
+/// Imports Arrow data. `what` names the argument in the error.
 pub fn extract(what: &str, value: &Bound<'_, PyAny>) -> PyResult<AnyArray> {
     Ok(value.extract::<AnyArray>().map_err(|err| {
         PyTypeError::new_err(format!("{what}: could not import this {} as Arrow data: {err}", type_name(value)))
     })?)
 }
 
+/// Returns the error of a column with an unsupported type.
 pub fn unfit(what: &str, wanted: &str, found: &DataType) -> JetError {
     JetError::Type(format!("{what} must be a column of {wanted}, not {found}"))
 }
@@ -40,6 +43,7 @@ fn texts<T: Texts + Send + 'static>(column: T) -> Arc<dyn Texts> {
     Arc::new(Foreign::new(column))
 }
 
+/// Converts a binary or string column into payloads.
 pub fn payload_column(what: &str, array: &ArrayRef) -> Result<Box<dyn Payloads>> {
     Ok(match array.data_type() {
         DataType::Binary => payloads(array.as_binary::<i32>().clone()),
@@ -60,6 +64,7 @@ impl Texts for AllNull {
     }
 }
 
+/// Converts a string column into texts. A column of type null has only nulls.
 pub fn strings(what: &str, array: &ArrayRef) -> Result<Arc<dyn Texts>> {
     Ok(match array.data_type() {
         DataType::Utf8 => texts(array.as_string::<i32>().clone()),
@@ -81,6 +86,7 @@ impl Texts for Chunks {
     }
 }
 
+/// Imports a string column, with its number of rows.
 pub fn text_column(what: &str, value: &Bound<'_, PyAny>) -> PyResult<(Arc<dyn Texts>, usize)> {
     let reader = extract(what, value)?.into_reader()?;
     let mut chunks = Vec::new();
@@ -132,6 +138,7 @@ impl HeaderColumn {
     }
 }
 
+/// Converts a column of headers into one map per row.
 pub fn header_column(array: &ArrayRef) -> Result<Vec<Option<HeaderMap>>> {
     let Some(column) = HeaderColumn::new(array)? else { return Ok(vec![None; array.len()]) };
     let map = |row| {

@@ -18,10 +18,12 @@ use crate::typed::typed;
 use columns::batch as engine;
 use jetstream::receive::message::Received;
 
+/// Exports a schema in a capsule.
 pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, schema)?)
 }
 
+/// Exports an array, in the requested schema if it is supported.
 pub fn export<'py>(
     py: Python<'py>,
     record: RecordBatch,

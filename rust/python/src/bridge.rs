@@ -32,6 +32,7 @@ mod wake;
 /// A result that becomes a Python object when the GIL is held.
 pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
 
+/// An event for the loop's thread.
 pub enum Event {
     Done(Result<Reply>),
     /// A request to call the progress function.
@@ -40,6 +41,7 @@ pub enum Event {
     Many(Box<dyn FnOnce(Python<'_>) -> PyResult<()> + Send>),
 }
 
+/// Waiting events with the ids of their futures.
 #[derive(Default)]
 struct Events {
     waiting: Vec<(u64, Event)>,
@@ -47,6 +49,7 @@ struct Events {
     lingering: bool,
 }
 
+/// The queue between tokio threads and one event loop.
 pub struct Mailbox {
     events: Mutex<Events>,
     /// An event arrived while the loop's thread lingered.
@@ -55,6 +58,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
+    /// Adds an event, and wakes the loop if the mailbox was empty.
     pub fn push(&self, id: u64, event: Event) {
         let (first, lingering) = {
             let mut events = lock(&self.events);
@@ -94,6 +98,7 @@ impl Progress {
     }
 }
 
+/// A future of the loop whose work has not ended.
 struct WaitingFuture {
     future: Py<PyAny>,
     progress: Option<Arc<Progress>>,

@@ -30,6 +30,7 @@ fn reply(wrap: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> 
     Box::new(wrap)
 }
 
+/// Work that is started at most once.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Call {
     work: Mutex<Option<Work>>,
@@ -64,6 +65,7 @@ impl Call {
         self
     }
 
+    /// Sets the progress function.
     pub fn with_progress(mut self, progress: Option<Progress>) -> Self {
         self.progress = progress.map(Arc::new);
         self

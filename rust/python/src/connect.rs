@@ -15,6 +15,7 @@ use base::error::JetError;
 use client as engine;
 use runtime::Owned;
 
+/// A connection. Its verbs are in the modules of this crate.
 #[pyclass(frozen, weakref, module = "jetarrow._jetarrow")]
 pub struct Connection {
     inner: Owned<Arc<engine::Connection>>,
@@ -32,6 +33,7 @@ impl Connection {
         self.inner.get().cloned()
     }
 
+    /// Borrows the connection. Fails in a forked process.
     pub fn connection(&self) -> Result<&engine::Connection, JetError> {
         self.inner.get().map(|conn| &**conn)
     }

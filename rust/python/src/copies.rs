@@ -4,6 +4,7 @@ use base::error::JetError;
 use wire::arena::Arena;
 use wire::nats::Subject;
 
+/// The last subject, and blocks for copies.
 #[derive(Default)]
 pub struct Copies {
     pub arena: Arena,

@@ -20,6 +20,7 @@ use jetstream::receive::priority::PriorityGroup;
 use runtime::Owned;
 use wire::subject;
 
+/// A subscription to a pull consumer.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct PullSubscription {
     inner: Owned<Arc<engine::PullSubscription>>,

@@ -103,6 +103,7 @@ fn append_python(map: &mut HeaderMap, name: &str, value: &Bound<'_, PyAny>) -> P
     Ok(append(map, name, &value)?)
 }
 
+/// Validates a header and appends it.
 pub fn append(map: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
     check_header(name, value)?;
     let bad = |reason| JetError::BadHeader { name: name.to_owned(), reason };

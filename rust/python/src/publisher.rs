@@ -39,6 +39,7 @@ const MOST_BYTES: usize = 64 << 20;
 /// Number of queued messages at which they are sent before the end of the loop's iteration.
 const BURST: usize = 128;
 
+/// A publisher of one event loop.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Publisher {
     way: Arc<PublisherQueue>,

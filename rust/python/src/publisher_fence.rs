@@ -24,6 +24,7 @@ pub struct PublisherFences {
 }
 
 impl PublisherFences {
+    /// Adds a publisher to the connection.
     pub fn add(&self, publisher: Weak<dyn PublisherFeed>) {
         let mut publishers = lock(&self.publishers);
         publishers.retain(|publisher| publisher.strong_count() > 0);

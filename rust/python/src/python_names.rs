@@ -15,6 +15,7 @@ pub const MESSAGE: &str = "jetarrow.core.message";
 /// `PubAck`.
 pub const JS_API: &str = "jetarrow.jetstream.models";
 
+/// Imports a name from a module.
 pub fn import<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import(module)?.getattr(name)
 }

@@ -27,6 +27,7 @@ use jetstream::receive::rollback::{Extent, Mark, Marks, verify};
 use runtime::Owned;
 use wire::subject;
 
+/// A read of a range of a stream.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Reader {
     inner: Owned<Arc<engine::Reader>>,

@@ -16,6 +16,7 @@ use jetstream::receive::subscribe::{
 use runtime::Owned;
 use wire::subject;
 
+/// A subscription with a bounded queue of messages.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct Subscription {
     inner: Owned<Arc<engine::Subscription>>,
@@ -83,6 +84,7 @@ impl Connection {
 }
 
 impl Subscription {
+    /// Borrows the engine's subscription. Fails in a forked process.
     pub fn native(&self) -> PyResult<&engine::Subscription> {
         Ok(self.inner.get()?)
     }

@@ -19,6 +19,7 @@ use base::error::{JetError, Result};
 /// meanwhile. A longer call unparks it at once.
 const AWAY: Duration = Duration::from_millis(1);
 
+/// A single-threaded runtime and the state of its driving threads.
 pub struct Driver {
     pub runtime: Runtime,
     /// Number of threads that wait in [`Driver::visit`].
@@ -99,6 +100,7 @@ impl Driver {
     }
 }
 
+/// A thread in [`Driver::visit`].
 struct Guest<'a>(&'a Driver);
 
 impl<'a> Guest<'a> {

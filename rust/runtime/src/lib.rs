@@ -34,6 +34,7 @@ fn generation() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
+/// The runtime of one process, with the generation of that process.
 struct Stamped {
     generation: u32,
     driver: Arc<Driver>,

@@ -5,6 +5,7 @@ use async_nats::message::OutboundMessage;
 
 use crate::size::header_size;
 
+/// A PING line.
 pub const PING: &[u8] = b"PING\r\n";
 
 fn number(out: &mut Vec<u8>, number: usize) {

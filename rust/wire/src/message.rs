@@ -53,6 +53,7 @@ impl Message {
         self.frame.get(from as usize..to as usize).unwrap_or_default()
     }
 
+    /// Returns the bytes of the subject.
     pub fn subject_bytes(&self) -> &[u8] {
         self.part(0, self.subject)
     }
@@ -106,6 +107,7 @@ impl Message {
         self.raw_headers().starts_with(b"NATS/1.0 503")
     }
 
+    /// Returns the payload.
     pub fn payload(&self) -> &[u8] {
         self.frame.get(self.payload as usize..).unwrap_or_default()
     }

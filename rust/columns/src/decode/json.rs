@@ -11,8 +11,10 @@ const MAX_DEPTH: usize = 128;
 #[derive(Debug)]
 pub struct JsonStop;
 
+/// Result of a parser. The reason of an error is in [`Json::fault`].
 pub type Parsed<T> = Result<T, JsonStop>;
 
+/// Reason why a document is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Invalid JSON.
@@ -33,6 +35,7 @@ pub enum JsonStep {
     Key(String, FieldRef),
 }
 
+/// The first fault of a document.
 #[derive(Debug)]
 pub struct JsonFault {
     pub reason: Reason,
@@ -41,6 +44,7 @@ pub struct JsonFault {
     pub end: usize,
 }
 
+/// Parser of one document, reused for the next.
 pub struct Json<'a> {
     bytes: &'a [u8],
     pub at: usize,
@@ -72,12 +76,14 @@ impl<'a> Json<'a> {
         if self.at == self.bytes.len() { Ok(()) } else { self.syntax("text after the end of the document") }
     }
 
+    /// Records a fault and returns the error.
     #[cold]
     pub fn fail<T>(&mut self, reason: Reason, start: usize) -> Parsed<T> {
         self.fault = JsonFault { reason, start, end: self.at };
         Err(JsonStop)
     }
 
+    /// Records a syntax error at the present position.
     #[cold]
     pub fn syntax<T>(&mut self, what: &'static str) -> Parsed<T> {
         self.fail(Reason::Syntax(what), self.at)
@@ -288,6 +294,7 @@ impl<'a> Json<'a> {
         &rest[..length]
     }
 
+    /// Consumes a number. `expected` is the error text for other values.
     #[inline]
     pub fn number(&mut self, expected: &'static str) -> Parsed<Number<'a>> {
         let start = self.at;

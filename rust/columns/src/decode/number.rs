@@ -104,6 +104,7 @@ impl Number<'_> {
     }
 }
 
+/// Converts the result of [`Number::scaled`] into 256 bits.
 pub fn wide((high, low): (i128, i128)) -> i256 {
     i256::from_i128(high).wrapping_mul(i256::from_i128(TEN_38)).wrapping_add(i256::from_i128(low))
 }

@@ -108,6 +108,7 @@ pub fn fixed_lists(
     Ok(Lists { nulls: array.nulls().cloned(), range, items: cells(array.values(), write_nulls)? })
 }
 
+/// A map, as an object.
 pub struct Maps {
     array: MapArray,
     keys: Box<dyn Cells>,
@@ -144,6 +145,7 @@ impl Cells for Maps {
     }
 }
 
+/// A dictionary, as its values.
 pub struct Dictionary {
     pub keys: Vec<Option<usize>>,
     pub values: Box<dyn Cells>,

@@ -160,6 +160,7 @@ pub fn plain(array: &ArrayRef) -> Result<Box<dyn Cells>, ArrowError> {
     })
 }
 
+/// Returns the cells of a scalar column.
 #[allow(clippy::too_many_lines)] // every type has its arm here
 pub fn cells(array: &ArrayRef) -> Result<Box<dyn Cells>, ArrowError> {
     Ok(match array.data_type() {

@@ -148,6 +148,7 @@ fn durations<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef) -> Box<
     })
 }
 
+/// Returns the cells of a column of dates, times, timestamps or durations.
 pub fn cells(array: &ArrayRef) -> Result<Box<dyn Cells>, ArrowError> {
     use TimeUnit::*;
     let data_type = array.data_type();

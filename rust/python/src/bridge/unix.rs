@@ -7,6 +7,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
+/// A nonblocking pipe that a selector can watch.
 pub struct Pipe {
     reader: PipeReader,
     writer: PipeWriter,

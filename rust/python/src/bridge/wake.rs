@@ -12,6 +12,7 @@ use super::system::Pipe;
 use runtime::finalization::PythonCall;
 use runtime::task;
 
+/// A wake-up through a pipe or a function.
 pub enum Wake {
     Pipe(Pipe),
     Call(Arc<Py<PyAny>>),

@@ -28,10 +28,12 @@ impl MessageFormat {
         }
     }
 
+    /// Returns the format of a session.
     pub fn of(session: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(MessageFormat::new(&session.getattr(intern!(session.py(), "msg_class"))?))
     }
 
+    /// Creates a message.
     pub fn make<'py>(
         &self,
         py: Python<'py>,

@@ -22,6 +22,7 @@ pub enum RowResult {
     Failed(Box<JetError>),
 }
 
+/// The future of a message without a result, and the message's bytes.
 pub struct WaitingFutures {
     pub future: Py<PyAny>,
     pub bytes: u64,
@@ -75,6 +76,7 @@ impl ResultState {
         self.failed.as_ref().map_or_else(Vec::new, |failed| std::mem::take(&mut *lock(failed)))
     }
 
+    /// Resolves the futures of these results. Requires the GIL.
     pub fn deliver(&self, py: Python<'_>, answers: Vec<(u64, RowResult)>) -> PyResult<()> {
         let taken: Vec<_> = {
             let mut waiting = lock(&self.waiting);
