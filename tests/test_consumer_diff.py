@@ -1,4 +1,4 @@
-"""pull_subscribe on a durable that is there already: what is asked for is what one gets, or an error."""
+"""pull_subscribe on an existing durable: it has the requested configuration, or an error is raised."""
 
 from __future__ import annotations
 

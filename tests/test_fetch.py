@@ -20,7 +20,7 @@ from .tools import fill, store, until
 
 
 async def unacknowledged(sub: JetStreamContext.PullSubscription, expected: int) -> None:
-    """Acks are processed by the server in its own time: waits until it has."""
+    """Waits until the server has processed the acks."""
 
     async def settled() -> bool:
         return (await sub.consumer_info()).num_ack_pending == expected
@@ -130,10 +130,10 @@ async def test_fetch_batch_ends_at_max_bytes(js: JetStreamContext, stream: str) 
 
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
 async def test_request_filled_to_last_byte_ends_at_once(js: JetStreamContext, stream: str, verb: str) -> None:
-    """Of a request that its messages fill to the last byte the server does not say that it is over."""
+    """The server sends no status for a request whose messages fill `max_bytes` to the last byte."""
     await store(js, f"{stream}.a", [bytes(1_000)] * 10)
     first, second = [await js.pull_subscribe(f"{stream}.>", durable=name) for name in "ab"]
-    # Consumers with names of one length have messages of the same size.
+    # Ack subjects contain the consumer's name, so names of one length give messages of equal size.
     sizes = [len(msg.subject) + len(msg.reply) + len(msg.data) for msg in await first.fetch(10, timeout=10)]
     begin = time.monotonic()
     messages = await getattr(second, verb)(10, max_bytes=sum(sizes[:4]), timeout=60)
@@ -217,7 +217,7 @@ async def test_single_messages_are_acknowledged(nc: Client, js: JetStreamContext
     await four.nak()
     with pytest.raises(errors.MsgAlreadyAckdError):
         await one.ack()
-    # As nats-py: a task that keeps a message alive does not die when the work is done.
+    # As in nats-py: in_progress after the ack does not raise an error in a task that extends the ack wait.
     await four.in_progress()
     await unacknowledged(sub, 2)
     (again,) = await sub.fetch(5, timeout=2)
@@ -293,13 +293,13 @@ async def test_consume_yields_all_and_returns_prefetched_messages(
             break
     await iterator.aclose()  # type: ignore[attr-defined]
     assert seen == list(range(1, 951))
-    # What was asked for ahead is available again.
+    # Prefetched messages are delivered again.
     rest = await sub.fetch_batch(100, timeout=5, min_messages=50)
     assert sorted(seq or 0 for seq in rest.seqs.to_pylist()) == list(range(951, 1_001))
 
 
 async def test_fetch_at_max_ack_pending_leaves_no_waiting_request(js: JetStreamContext, stream: str) -> None:
-    """The server keeps a request that met the limit, without a word: it would eat what an ack makes room for."""
+    """The server keeps a request at the limit without a status: it would consume messages after the next ack."""
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", max_ack_pending=2)
     for _ in range(10):
         await fill(js, stream, 4)

@@ -1,4 +1,4 @@
-"""What a cancelled fetch had received is for the subscription's next call where the consumer wants no acks."""
+"""Messages of a cancelled fetch are delivered by the next call if the consumer has no acks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = [None, ["seq"], ["data", "seq"]]
 
 
 async def waiting(js: JetStreamContext, stream: str, call: Awaitable[Any]) -> asyncio.Future[Any]:
-    """A call that has asked for more than there is."""
+    """A call that requests more messages than the stream has."""
     future = asyncio.ensure_future(call)
 
     async def asks() -> bool:
@@ -41,14 +41,14 @@ async def cancelled(future: asyncio.Future[Any]) -> None:
 async def test_cancelled_fetch_without_acks_keeps_rows_for_next_call(
     js: JetStreamContext, stream: str, verb: str, columns: list[str] | None, bound: bool
 ) -> None:
-    """Whatever columns the cancelled call wanted. By its name nothing is known of the consumer: it is asked."""
+    """With any columns of the cancelled call. A subscription by name requests the ack policy."""
     for number in range(5):
         await js.publish(f"{stream}.a", b"%d" % number, headers={"N": str(number)})
     await js.add_consumer(stream, durable_name="d", ack_policy="none")
     sub = await (js.pull_subscribe_bind("d", stream) if bound else js.pull_subscribe(f"{stream}.>", durable="d"))
     await cancelled(await waiting(js, stream, sub.fetch_batch(10, timeout=30, min_messages=10, columns=columns)))
     if verb == "fetch":
-        # As many as are asked for, the rest stays.
+        # The requested number of rows; the others are kept.
         found = await sub.fetch(2, timeout=30) + await sub.fetch(10, timeout=30)
         assert [(msg.seq, msg.subject, msg.data, msg.headers) for msg in found] == [
             (number + 1, f"{stream}.a", b"%d" % number, {"N": str(number)}) for number in range(5)
@@ -66,7 +66,7 @@ async def test_cancelled_fetch_without_acks_keeps_rows_for_next_call(
 async def test_fetch_cancelled_at_any_time_keeps_each_message_in_order(
     js: JetStreamContext, stream: str, verb: str
 ) -> None:
-    """While they wait, while messages come, with the result on its way: each message comes once, in order."""
+    """While it waits, while messages arrive, and before the result is returned: each message arrives once, in order."""
     count = 3_000
     await fill(js, stream, count)
     sub = await js.pull_subscribe(f"{stream}.>", ack_policy="none")
@@ -90,7 +90,7 @@ async def test_fetch_cancelled_at_any_time_keeps_each_message_in_order(
 
 
 async def test_cancelled_list_fetch_keeps_messages_for_next_call(js: JetStreamContext, stream: str) -> None:
-    """Messages of a list, for a list and for columns."""
+    """Messages of a cancelled list fetch, for a list and for columns."""
     await js.add_consumer(stream, durable_name="d", ack_policy="none")
     await js.publish(f"{stream}.a", b"x", headers={"A": "1"})
     await js.publish(f"{stream}.b", b"y")
@@ -109,7 +109,7 @@ async def test_cancelled_list_fetch_keeps_messages_for_next_call(js: JetStreamCo
 async def test_ended_iteration_keeps_prefetched_messages(
     js: JetStreamContext, stream: str, begin: Callable[[Any], Any]
 ) -> None:
-    """What it had asked for and not handed out is there for the next one."""
+    """Requested messages that were not yielded are delivered to the next iteration."""
     await fill(js, stream, 20)
     sub = await js.pull_subscribe(f"{stream}.>", ack_policy="none")
     seen: list[int] = []
@@ -124,7 +124,7 @@ async def test_ended_iteration_keeps_prefetched_messages(
 async def test_kept_rows_without_payload_report_deleted_messages(
     js: JetStreamContext, nats_url: str, stream: str
 ) -> None:
-    """A batch without the payloads was cancelled, and they are gone since."""
+    """A batch without payloads was cancelled, and the messages were deleted since."""
     told: list[Exception] = []
 
     async def failed(error: Exception) -> None:
@@ -142,7 +142,7 @@ async def test_kept_rows_without_payload_report_deleted_messages(
 
 
 async def test_cancelled_fetch_with_acks_naks_messages(js: JetStreamContext, stream: str) -> None:
-    """To whoever asks first; also where nothing was known of the consumer."""
+    """The next request receives them, also if the ack policy was unknown."""
     await fill(js, stream, 5)
     await js.add_consumer(stream, durable_name="d", ack_policy="explicit", ack_wait=600)
     sub = await js.pull_subscribe_bind("d", stream)

@@ -1,4 +1,4 @@
-"""What comes after a fetch has returned belongs to the next one; what had come is never thrown away."""
+"""Messages that arrive after a fetch has returned are part of the next one; received messages are not discarded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUND_TRIP = 0.4
 async def test_fetch_without_acks_over_slow_link_loses_nothing(
     js: JetStreamContext, nats_url: str, stream: str, verb: str
 ) -> None:
-    """Without acks nothing comes a second time. Each call is over long before its messages are here."""
+    """Without acks there is no redelivery. Each call ends long before its messages arrive."""
     await fill(js, stream, 1_500)
     async with slow_link(nats_url, ROUND_TRIP / 2) as link, await jetarrow.connect(link.url) as nc:
         sub = await nc.jetstream().pull_subscribe(f"{stream}.>", ack_policy="none")
@@ -44,7 +44,7 @@ async def test_fetch_without_acks_over_slow_link_loses_nothing(
 
 
 async def test_late_request_filled_to_last_byte_ends_at_once(js: JetStreamContext, nats_url: str, stream: str) -> None:
-    """The server does not say so; the next call asks for more at once, and not after a silence of five seconds."""
+    """The server sends no status; the next call requests more at once, not after five seconds without a message."""
     await fill(js, stream, 9)
     probe = await js.pull_subscribe(f"{stream}.>", durable="a", ack_policy="none")
     sizes = [len(msg.subject) + len(msg.reply) + len(msg.data) for msg in await probe.fetch(9, timeout=10)]
@@ -148,7 +148,7 @@ async def test_consumer_check_ends_with_fetch(js: JetStreamContext, nats_url: st
 
 
 class Dry(Listener):
-    """A server that says "no messages" after every second of six."""
+    """A server that sends "404 No Messages" after every second message of six."""
 
     asked = 0
 
@@ -173,7 +173,7 @@ class Dry(Listener):
 
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
 async def test_fetch_repeats_request_after_premature_end(verb: str) -> None:
-    """It says "no messages" in the midst of them; the last one's count of what is pending says otherwise."""
+    """It sends "404 No Messages" too early; the pending count of the last message shows that more are stored."""
     async with Dry() as dry, await jetarrow.connect(dry.url, allow_reconnect=False) as nc:
         sub = await nc.jetstream().pull_subscribe_bind(consumer="c", stream="S")
         if verb == "fetch":
@@ -181,14 +181,14 @@ async def test_fetch_repeats_request_after_premature_end(verb: str) -> None:
         else:
             seqs = (await sub.fetch_batch(10, min_messages=0)).seqs.to_pylist()
     assert seqs == [1, 2, 3, 4, 5, 6]
-    # Where nothing is pending nobody is asked any more.
+    # If nothing is pending, no further request is sent.
     assert dry.asked == 3
 
 
 async def test_fetch_recovers_from_request_without_response(
     nc: jetarrow.Client, js: JetStreamContext, stream: str
 ) -> None:
-    """As that to a consumer's leader which is gone: calls that are shorter than the wait for it get past it."""
+    """For example to a lost leader of the consumer: calls with a shorter timeout continue after it."""
     await fill(js, stream, 10)
     await js.add_consumer(stream, durable_name="d", ack_policy="none")
     asked: list[str] = []

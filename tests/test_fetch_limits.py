@@ -1,4 +1,4 @@
-"""Fetching where the consumer allows less than is asked for."""
+"""Fetches that exceed the limits of the consumer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_fetch_splits_request_at_consumer_limits(
     sub = await js.pull_subscribe_bind("d", stream)
     await fill(js, stream, 10)
     assert [msg.data for msg in await sub.fetch(10, timeout=5)] == numbers(10)
-    # One that waits longer than a request may.
+    # A fetch with a longer timeout than `max_request_expires`.
     later = asyncio.create_task(sub.fetch(10, timeout=5))
     while not (await js.consumer_info(stream, "d")).num_waiting:
         await asyncio.sleep(0.01)

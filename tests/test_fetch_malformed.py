@@ -1,4 +1,4 @@
-"""Pull subscriptions hand out stored messages whose headers cannot be read, and their acks work."""
+"""Pull subscriptions deliver stored messages with malformed headers, which can be acknowledged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_malformed_message_accepts_nak_and_term(
         (msg,) = await sub.fetch(1, timeout=10)
         await getattr(msg, verb)()
         if verb == "nak":
-            # It comes again, and is handed out again.
+            # It is redelivered.
             (again,) = await sub.fetch(1, timeout=10)
             await again.ack_sync()
         elif verb == "in_progress":

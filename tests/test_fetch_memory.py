@@ -1,4 +1,4 @@
-"""How much memory a large fetch takes, beside what it hands out."""
+"""Memory of a large fetch in addition to its result."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import jetarrow.sync
 import pytest
 from jetarrow.server import NatsServer
 
-# Large enough that what does not grow with it is a small part: 12 MB that the allocator keeps, and up to 10 MB of one
-# request that wait while another process has the core.
+# Large enough that fixed costs are a small part: 12 MB that the allocator keeps, and up to 10 MB of one request that
+# are buffered while another process uses the core.
 COUNT, SIZE = 150_000, 1024
-# What the server may have on its way to us, however much is fetched.
+# Most bytes that the server may have sent and the client not read, for any size of the fetch.
 ON_THE_WAY = 16 << 20
 
 FETCH = """
@@ -28,7 +28,7 @@ async def main():
     url, verb, count, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     async with await jetarrow.connect(url) as nc:
         sub = await nc.jetstream().pull_subscribe("s.>", max_ack_pending=count)
-        # The peak counts from here.
+        # The peak is measured from here.
         Path("/proc/self/clear_refs").write_text("5")
         before = memory("VmRSS")
         got = await getattr(sub, verb)(count, timeout=30)
@@ -62,7 +62,7 @@ def test_large_fetch_memory_is_bounded_by_its_result(
 def test_fetch_of_small_messages_memory_is_bounded(
     own_server: NatsServer, own_sync: jetarrow.sync.JetStream, verb: str, size: int
 ) -> None:
-    """The smallest for which it holds: ack subjects and Python objects are as large whatever they carry."""
+    """The smallest size with this bound: ack subjects and Python objects have a fixed size."""
     payload = 75_000_000
     own_sync.add_stream(name="S", subjects=["s.>"])
     own_sync.publish_batch("s.a", [bytes(size)] * (payload // size)).raise_for_errors()

@@ -1,4 +1,4 @@
-"""Iterating over a pull subscription: what it asks for at a time."""
+"""Request sizes of the iteration over a pull subscription."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .tools import fill, store
 
 
 async def requests(nc: Client, stream: str, sizes: list[int]) -> None:
-    """Notes the sizes of the requests that the stream's consumers get."""
+    """Records the sizes of the pull requests to the stream's consumers."""
 
     async def note(msg: object) -> None:
         sizes.append(int(msg.data.split(b'"batch":')[1].split(b",")[0].rstrip(b"}")))  # type: ignore[attr-defined]
@@ -43,7 +43,7 @@ async def test_request_size_grows_while_messages_are_processed_quickly(nc: Clien
             break
     assert seqs == list(range(1, count + 1))
     assert sizes[0] == REQUEST_MESSAGES
-    # How far depends on how quick this machine is.
+    # The final size depends on the speed of the machine.
     assert REQUEST_MESSAGES < max(sizes) <= MAX_LONG_LINK_MESSAGES
 
 
@@ -61,7 +61,7 @@ async def test_request_size_is_fixed_if_given(nc: Client, stream: str) -> None:
 
 
 async def test_first_message_arrives_before_request_is_filled(nc: Client, stream: str) -> None:
-    """However large the request is, it does not wait for more."""
+    """The first message does not wait for others, for any size of the request."""
     js = nc.jetstream()
     count = 20 * REQUEST_MESSAGES
     await fill(js, stream, count)
@@ -78,7 +78,7 @@ async def test_first_message_arrives_before_request_is_filled(nc: Client, stream
 
 
 async def test_large_message_after_small_ones_is_fetched() -> None:
-    """The bytes of a request are bounded, by what one message may have at least."""
+    """The bytes of a request are limited, but not below the largest message."""
     with NatsServer(config="max_payload: 12MB") as server:
         async with await jetarrow.connect(server.url) as nc:
             js = nc.jetstream()
@@ -94,7 +94,7 @@ async def test_large_message_after_small_ones_is_fetched() -> None:
     ("came", "took", "then"), [(1, 0.0, 1), (0.5, 0.0, 1), (1, SLOW_SECONDS / 2, 1), (1, 2 * SLOW_SECONDS, 0.5)]
 )
 def test_request_size_follows_processing_time(came: float, took: float, then: float) -> None:
-    """More where all came and were quickly handled; half where they were slow; never less than at first."""
+    """Grows if all arrived and were processed quickly; halves if slowly; not below the first size."""
     size = RequestSize(100, None, None)
     size.record_batch(100, 100, 0.0)
     assert (size.most, size.max_bytes is None, size.ahead) == (800, False, 400)
@@ -106,7 +106,7 @@ def test_request_size_follows_processing_time(came: float, took: float, then: fl
 
 
 def grown(trip: float, rate: float) -> RequestSize:
-    """As it is after some requests of which each took so long, with so many messages a second handled."""
+    """The size after some requests with a round trip time `trip`, at `rate` processed messages per second."""
     size = RequestSize(REQUEST_MESSAGES, None, None)
     for _ in range(6):
         size.record_wait(trip)
@@ -117,8 +117,8 @@ def grown(trip: float, rate: float) -> RequestSize:
 def test_request_size_grows_with_round_trip_time() -> None:
     far = grown(0.02, 500_000)
     assert far.most == MAX_LONG_LINK_MESSAGES
-    # What is left lasts for more than a round trip.
+    # The remaining messages are processed in more than a round trip.
     assert far.ahead >= 0.03 * 500_000
     assert grown(0.001, 500_000).most == MAX_REQUEST_MESSAGES
-    # What is held is handled soon: in 0.2 s.
+    # Buffered messages are processed within 0.2 s.
     assert grown(0.1, 10_000).most == 2_000

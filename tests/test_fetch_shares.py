@@ -1,4 +1,4 @@
-"""Fetches of one connection share what they ask for: each gives its part back, however it ends."""
+"""Fetches of one connection share a budget of bytes: each releases its share when it ends in any way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jetarrow.server import NatsServer
 
 from .tools import store, until
 
-# Of 28 MiB each takes half of what is left.
+# Each reserves half of the rest of 28 MiB.
 MOST = 14 << 20
 CONFIG = """
 jetstream {}
@@ -76,16 +76,16 @@ async def test_fetch_releases_its_share_of_pull_budget(way: Callable[[JetStreamC
                 asked.clear()
                 await probe.fetch_batch(10_000, timeout=0.1)
                 await other.flush()
-                # The first is for what is at hand; another one may wait.
+                # The first fetch returns available messages; another one may wait.
                 return asked[:1] == [MOST]
 
-            # Of a cancelled call the rest may still be on its way.
+            # The other messages of a cancelled call may still arrive.
             await until(whole) if way is cancelled else None
             assert await whole()
 
 
 async def test_fetch_with_share_below_message_size_returns_single_messages(js: JetStreamContext, stream: str) -> None:
-    """It comes alone then, also where the call itself says how much it takes."""
+    """Such a message is requested alone, also if the call has a `max_bytes`."""
     calls, each = 24, 3
     await store(js, f"{stream}.a", [bytes(300_000)] * (calls * each))
     sub = await js.pull_subscribe(f"{stream}.>", ack_wait=600)

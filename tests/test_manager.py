@@ -1,4 +1,4 @@
-"""Management: every verb of the manager against a real server, and what nats-py's does."""
+"""Management: every verb of the manager against a real server, compared with nats-py."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_stream_is_created_updated_and_deleted(js: JetStreamContext, strea
 
     changed = await js.update_stream(made.config, max_age=timedelta(hours=1), description="new")
     assert (changed.config.max_age, changed.config.max_msgs, changed.config.description) == (3600, 5, "new")
-    # As a whole: what is not given goes back to its default.
+    # As a whole: other fields are reset to their defaults.
     changed = await js.update_stream(name=name, subjects=[name], storage="memory")
     assert (changed.config.max_age, changed.config.max_msgs, changed.config.description) == (0, -1, None)
 
@@ -78,7 +78,7 @@ async def test_unknown_config_fields_are_sent_back(js: JetStreamContext, stream:
     assert "_nats.ver" in (config.metadata or {})
     changed = (await js.update_stream(config, description="d")).config
     assert (changed.metadata, changed.subjects) == (config.metadata, config.subjects)
-    # The server refuses what it does not know itself, and so tells what it got.
+    # The server rejects unknown fields, so its error shows what was sent.
     newer = api.StreamConfig.from_response({**config.as_dict(), "brand_new": 1})
     with pytest.raises(BadRequestError, match="brand_new"):
         await js.update_stream(newer, description="d")
@@ -109,7 +109,7 @@ async def test_stream_info_returns_subjects_and_deleted(js: JetStreamContext, st
 
 
 async def test_stream_info_returns_all_pages_of_subjects(js: JetStreamContext, stream: str) -> None:
-    count = 100_001  # The server tells 100,000 at a time.
+    count = 100_001  # The server lists 100,000 subjects per response.
     result = await js.publish_batch([f"{stream}.{number}" for number in range(count)], [b""] * count)
     assert result.stored == count
     subjects = (await js.stream_info(stream, f"{stream}.>")).state.subjects
@@ -132,7 +132,7 @@ async def test_lists_return_all_pages(own: JetStreamContext) -> None:
     assert [info.config.name async for info in own.streams("S0008.>")] == ["S0008"]
     assert [name async for name in own.stream_names("other")] == []
 
-    # nats-py's verbs give one page.
+    # nats-py's verbs return one page.
     assert [info.config.name for info in await own.streams_info()] == wanted[:256]
     assert [info.config.name for info in await own.streams_info(offset=1000)] == wanted[1000:]
     page = await own.streams_info_iterator(512)

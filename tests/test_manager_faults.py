@@ -1,4 +1,4 @@
-"""Management where something is wrong: names, the server, its answers."""
+"""Faults of management: invalid names, a silent server, malformed responses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_invalid_names_are_rejected_before_sending(own: JetStreamContext, 
         own.create_or_update_stream(name=name),
     ]
     if name:
-        # Without a name the server makes one up.
+        # Without a name the server generates one.
         calls += [own.add_consumer("S", name=name), own.add_consumer("S", durable_name=name)]
     for call in calls:
         with pytest.raises(ValueError, match=r"^nats: (invalid \w+ name|\w+ name is required)"):
@@ -103,7 +103,7 @@ async def test_malformed_response_raises_api_error(nats_url: str, nc: Client, an
 
 
 async def test_pages_of_cluster_with_missing_streams_end(nats_url: str, nc: Client) -> None:
-    """A cluster names the streams that did not answer in time, and may promise more than it has."""
+    """A cluster lists streams without a response as missing, and its total may be too high."""
     asked: list[int] = []
 
     async def answer(msg: Msg) -> None:

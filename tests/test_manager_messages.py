@@ -53,7 +53,7 @@ async def test_direct_get_returns_stored_message(js: JetStreamContext, stream: s
     with pytest.raises(NoRespondersError, match="allow_direct"):
         await js.get_msg(stream, 1, direct=True)
     await js.update_stream(config, allow_direct=True)
-    # What a message says about itself is not what the server says about it.
+    # Headers of the message with the names of the server's headers.
     forged: dict[str, str | list[str]] = {
         "Nats-Sequence": "99",
         "Nats-Subject": "evil",

@@ -45,7 +45,7 @@ def test_sync_lists_return_all_pages(own_sync: JetStream) -> None:
     assert [info.config.name for info in own_sync.streams_info(512)] == wanted[512:]
     assert [info.config.name for info in own_sync.streams_info_iterator(offset=512)] == wanted[512:]
     assert own_sync.account_info().streams == len(wanted)
-    # Only as many pages are fetched as are looked at.
+    # Only the pages that are iterated are requested.
     before = own_sync.account_info(totals=False).api.total
     streams = own_sync.streams()
     assert next(streams).config.name == "S000"

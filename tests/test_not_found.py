@@ -1,4 +1,4 @@
-"""Names that nothing has: the error names them, and the nearest that there is."""
+"""Errors of names that do not exist: they have the name and the nearest existing one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 STREAM = "stream 'FLIGTHS' does not exist; did you mean 'FLIGHTS'?"
 CONSUMER = "stream 'FLIGHTS' has no consumer 'wroker'; did you mean 'worker'?"
 
-# What is asked for in vain, of a context and its stream's handle.
+# Requests for a missing stream or consumer, of a context and its stream's handle.
 STREAMS: dict[str, Callable[[JetStreamContext], Any]] = {
     "stream_info": lambda js: js.stream_info("FLIGTHS"),
     "handle": lambda js: js.stream("FLIGTHS").info(),
@@ -119,7 +119,7 @@ async def test_missing_name_without_similar_one_has_no_suggestion(there: JetStre
 
 
 async def test_expected_not_found_makes_no_name_request(there: JetStreamContext) -> None:
-    """Verbs that look before they create ask nobody what is near."""
+    """Verbs that look up before they create make no request for names."""
     nc = there._api.session.client
     asked: list[str] = []
 

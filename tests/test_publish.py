@@ -258,7 +258,7 @@ def test_any_exception_of_progress_is_raised(nats_url: str, stream: str, kind: t
                 assert (await js.publish(f"{stream}.a", b"still alive")).stream == stream
                 raise error
 
-    # In a coroutine a StopIteration would mean something else.
+    # A StopIteration in a coroutine becomes a RuntimeError.
     with pytest.raises(RuntimeError if kind is StopIteration else kind) as info:
         if face == "async":
             asyncio.run(publish())

@@ -1,4 +1,4 @@
-"""Each published row has its own result, whatever happens to its neighbours."""
+"""Each published row has its own result, for any results of its neighbours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jetarrow.server import NatsServer
 from tests.tools import free_port, until
 
 ROWS, WINDOW = 40_000, 4_000
-# Acknowledgements in order before a reply subject is used again.
+# Consecutive in-order acks before reply subjects are reused.
 FIRM = 1_024
 
 
@@ -37,7 +37,7 @@ async def contents(js: JetStreamContext, stream: str) -> dict[int, bytes]:
 
 
 async def failures(js: JetStreamContext, stream: str, result: PublishResult, rows: list[bytes]) -> dict[int, Exception]:
-    """Of each row that is not stored. All others are where the result says, and the stream has nothing else."""
+    """Errors of the rows that were not stored. The other rows have the reported sequences; the stream has no others."""
     failed = {error.row: error.error for error in result.errors}
     said = {seq: rows[row] for row, seq in enumerate(result.seqs.to_pylist()) if row not in failed}
     assert len(said) == len(rows) - len(failed)
@@ -58,7 +58,7 @@ async def test_messages_in_flight_have_distinct_reply_subjects(
     last: dict[str, int] = {}
     acked_before = 0
     for row, reply in enumerate(replies):
-        # Used again only after its message was acknowledged, so never by neighbours.
+        # Reused only after its message was acknowledged, so not by neighbours.
         acked_before += reply in last
         assert row - last.get(reply, -FIRM) > 1
         last[reply] = row
@@ -66,7 +66,7 @@ async def test_messages_in_flight_have_distinct_reply_subjects(
 
 
 async def test_rejected_rows_with_equal_payloads_have_errors(js: JetStreamContext, stream: str) -> None:
-    """An expectation in the headers fails; payloads are the same."""
+    """An expectation in the headers fails; the payloads are equal."""
     bad = {row for row in range(ROWS) if row % 1_999 == 3 or row % 2_503 in (7, 9, 10)}
     expected = {"Nats-Expected-Last-Subject-Sequence": "999999999"}
     headers = [expected if row in bad else {"X": "y"} for row in range(ROWS)]
@@ -80,7 +80,7 @@ async def test_rejected_rows_with_equal_payloads_have_errors(js: JetStreamContex
 
 
 async def test_each_rejected_row_has_its_own_error(js: JetStreamContext, stream: str) -> None:
-    """Neighbours that are rejected for different reasons."""
+    """Neighbours are rejected for different reasons."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(max_msg_size=1_000))
     wrong_seq, wrong_stream, wrong_id, too_large = range(4)
     kind = {row: row % 4 for start in range(5_000, ROWS, 3_001) for row in range(start, start + 9)}
@@ -99,7 +99,7 @@ async def test_each_rejected_row_has_its_own_error(js: JetStreamContext, stream:
 
 
 async def test_full_subject_does_not_affect_other_rows(js: JetStreamContext, stream: str) -> None:
-    """With discard new per subject, and one message a subject."""
+    """With `discard_new_per_subject`, and one message per subject."""
     config = (await js.stream_info(stream)).config
     config = config.evolve(max_msgs_per_subject=1, discard="new", discard_new_per_subject=True)
     await js.update_stream(config)
@@ -129,7 +129,7 @@ async def test_transformed_subjects_keep_their_results(js: JetStreamContext, str
 async def test_decreasing_sequences_leave_no_row_unknown(
     js: JetStreamContext, stream: str, how: str, face: str
 ) -> None:
-    """A stream that is deleted and made again, or purged with another first sequence, while nothing is in flight."""
+    """A stream is created again, or purged with another first sequence, while nothing is in flight."""
     config = (await js.stream_info(stream)).config
     half = ROWS // 2
 
@@ -144,7 +144,7 @@ async def test_decreasing_sequences_leave_no_row_unknown(
         def blocks() -> Iterator[pa.RecordBatch]:
             rows = numbered()
             yield pa.record_batch({"data": rows[:half]})
-            # Asked for when the window has room: wait until all before it is acknowledged.
+            # Read when the window has room: wait until all earlier rows are acknowledged.
             assert empty.wait(60)
             yield pa.record_batch({"data": rows[half:]})
 
@@ -191,7 +191,7 @@ async def is_stored_in_both(here: JetStreamContext, there: JetStreamContext) -> 
 
 @pytest.mark.parametrize("leaf_begins", ["before", "meanwhile"])
 async def test_acks_of_second_jetstream_resolve_no_other_rows(leaf_begins: str) -> None:
-    """A leaf node's JetStream, in a domain of its own, takes the same subject into a stream of the same name."""
+    """A leaf node's JetStream, in its own domain, stores the same subject in a stream of the same name."""
     with hub_and_leaf() as (hub_url, leaf_url):
         async with await jetarrow.connect(hub_url) as nc, await jetarrow.connect(leaf_url) as far:
             js, there = nc.jetstream(), far.jetstream()
@@ -213,7 +213,7 @@ async def test_acks_of_second_jetstream_resolve_no_other_rows(leaf_begins: str) 
             bad = {row for row in range(5_000, ROWS) if row % 997 in (1, 2)}
             rows = [bytes(101) if row in bad else b"%d" % row for row in range(ROWS)]
             beginning = asyncio.ensure_future(begin())
-            # Ids, so that what is unclear is sent again; a row that only the leaf takes may be stored there.
+            # With ids, so that ambiguous rows are resent; a row may be stored only by the leaf.
             ids = [f"id{row}" for row in range(ROWS)]
             result = await js.publish_batch("s.a", rows, msg_ids=ids, timeout=20, progress=progress)
             await beginning
@@ -237,7 +237,7 @@ async def test_rows_of_full_stream_have_errors(js: JetStreamContext, stream: str
 
 
 async def test_oversized_rows_among_others_have_errors(js: JetStreamContext, stream: str) -> None:
-    """Too large for the stream; at places that hit groups at their begin, middle and end, and several of one group."""
+    """Too large for the stream: at the start, middle and end of groups, and several in one group."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(max_msg_size=100))
     bad = {row for row in range(ROWS) if row % 1_999 < 1 or row % 2_503 in (7, 9, 10)}
     rows = [bytes(101) if row in bad else b"%d" % row for row in range(ROWS)]
@@ -260,7 +260,7 @@ async def test_rows_without_stream_among_others_have_errors(js: JetStreamContext
 async def test_rows_during_stream_outage_are_resent_in_order(
     nc: jetarrow.Client, js: JetStreamContext, stream: str
 ) -> None:
-    """What nobody took is sent again, before all that was published after it."""
+    """Rows answered with 503 are resent before all later rows."""
     config = (await js.stream_info(stream)).config
     begun, back = asyncio.Event(), threading.Event()
     given = 0
@@ -268,7 +268,7 @@ async def test_rows_during_stream_outage_are_resent_in_order(
     async def away() -> None:
         await begun.wait()
         await js.update_stream(config.evolve(subjects=[f"{stream}.elsewhere"]))
-        # What was on its way has met nobody after the first, and what was sent before that was known after the second.
+        # The rows in flight at the first 503, and those sent before the second one was received.
         await nc.flush()
         await nc.flush()
         await js.update_stream(config)
@@ -295,7 +295,7 @@ async def test_rows_during_stream_outage_are_resent_in_order(
 
 
 async def test_duplicate_rows_among_others_are_reported(js: JetStreamContext, stream: str) -> None:
-    """Rows with the id of an earlier one, near and far, and of one that somebody published before."""
+    """Rows with the id of an earlier row, near and far, and of a message that was published before."""
     await js.publish(f"{stream}.a", b"before", headers={"Nats-Msg-Id": "before"})
     same = {row: row - row % 5_000 for row in range(2_003, ROWS, 1_777)}
     ids = [f"id{same.get(row, row)}" for row in range(ROWS)]
@@ -314,7 +314,7 @@ async def test_duplicate_rows_among_others_are_reported(js: JetStreamContext, st
 async def test_rows_of_two_streams_have_their_sequences(
     js: JetStreamContext, nats_url: str, stream: str, every: int
 ) -> None:
-    """Runs of one stream with single rows of another, whose acks come before or after those of their neighbours."""
+    """Rows of one stream with single rows of another, whose acks arrive before or after those of the neighbours."""
     other = f"{stream}other"
     await js.add_stream(name=other, subjects=[f"{other}.>"])
     rows = numbered()
@@ -333,7 +333,7 @@ async def test_rows_of_two_streams_have_their_sequences(
 async def test_only_rows_without_response_time_out(
     js: JetStreamContext, nats_url: str, stream: str, with_ids: bool
 ) -> None:
-    """Somebody hears them and says nothing: they have no result in time, and only they."""
+    """A subscriber does not respond to them: only these rows time out."""
     rows = numbered()
     deaf = {row for row in range(20_000, ROWS) if row % 53 in (0, 1, 30)}
     subjects = [f"deaf.{stream}" if row in deaf else f"{stream}.a" for row in range(ROWS)]
@@ -374,7 +374,7 @@ async def test_user_without_get_permission_has_exact_results() -> None:
     codes = {error.row: getattr(error.error, "err_code", None) for error in result.errors}
     assert codes == dict.fromkeys(range(most, ROWS), 10077)
     assert result.seqs.to_pylist()[:most] == list(range(1, most + 1))
-    assert not refused, "it asked for what it may not"
+    assert not refused, "it sent a request without permission"
 
 
 async def test_futures_of_full_stream_have_errors(js: JetStreamContext, stream: str) -> None:

@@ -10,7 +10,7 @@ from jetarrow.js.client import JetStreamContext
 
 
 async def test_arrow_stream_is_read_after_previous_block_was_sent(js: JetStreamContext, stream: str) -> None:
-    """The producer is asked for the next block only when the one before it is on its way."""
+    """The next block is read from the producer only after the previous one was sent."""
     schema = pa.schema([("data", pa.binary())])
     made: list[int] = []
 

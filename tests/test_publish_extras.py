@@ -1,4 +1,4 @@
-"""What newer servers do with a message: time to live, roll-up, schedules, counters, expectations per row."""
+"""Features of newer servers: time to live, roll-up, schedules, counters; and expectations per row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tools import until
 
 @pytest.fixture
 async def rich(js: JetStreamContext, stream: str) -> str:
-    """A stream that allows what a message may ask for."""
+    """A stream that allows all extras."""
     await js.update_stream(stream, allow_msg_ttl=True, allow_rollup_hdrs=True, allow_msg_schedules=True)
     return stream
 
@@ -94,7 +94,7 @@ async def test_scheduled_message_is_published_once(js: JetStreamContext, rich: s
     assert msg.published >= later - timedelta(milliseconds=50)
     said = msg.headers or {}
     assert (said["A"], said[Header.MSG_TTL], said[Header.SCHEDULER]) == ("1", "60", f"{rich}.schedule")
-    # The schedule is over with it.
+    # The schedule ends with this message.
     with pytest.raises(Exception, match="no message found"):
         await js.get_last_msg(rich, f"{rich}.schedule")
 
@@ -103,7 +103,7 @@ async def test_scheduled_message_is_published_repeatedly(js: JetStreamContext, r
     sub = await js.subscribe(f"{rich}.every")
     await js.publish(f"{rich}.schedule", b"tick", schedule=timedelta(seconds=1), schedule_target=f"{rich}.every")
     assert [(await sub.next_msg(10)).data for _ in range(2)] == [b"tick"] * 2
-    # The end of its subject is that of the schedule; the next one is a cron line.
+    # A purge of its subject ends the schedule; the next one is a cron line.
     assert (await js.purge_stream(rich, subject=f"{rich}.schedule")).purged == 1
     ack = await js.publish(
         f"{rich}.schedule",
@@ -168,7 +168,7 @@ async def test_increment_returns_counter_value(own: JetStreamContext) -> None:
     assert await own.increment("c.big", 2**70) == 2**70
     ack = await own.publish("c.a", headers={"Nats-Incr": "1"})
     assert ack.val == "8"
-    # One message per id is counted once.
+    # Messages with the same id are counted once.
     assert [await own.increment("c.d", msg_id="x") for _ in range(3)] == [1, 1, 1]
     await own.add_stream(name="P", subjects=["p"])
     with pytest.raises(BadRequestError) as info:
@@ -233,7 +233,7 @@ async def test_expectations_keep_other_headers(js: JetStreamContext, rich: str) 
     (await js.publish_batch(None, table, msg_ttl=[5, 6], headers=[None, {"Z": "9"}])).raise_for_errors()
     assert (await js.get_msg(rich, 1)).headers_all == {"H": ["1", "2"], "Nats-TTL": ["5"]}
     assert (await js.get_msg(rich, 2)).headers_all == {"Z": ["9"], "Nats-TTL": ["6"]}
-    # A stream's rows have their own headers, and those of the call.
+    # Rows of an Arrow stream have their own headers, and those of the call.
     (await js.publish_batch(None, table.to_reader(max_chunksize=1), headers={"Z": "9", "H": "3"})).raise_for_errors()
     assert (await js.get_msg(rich, 3)).headers_all == {"H": ["3"], "Z": ["9"]}
     assert (await js.get_msg(rich, 4)).headers_all == {"H": ["3"], "Z": ["9"]}

@@ -1,4 +1,4 @@
-"""How much is unanswered at once, and what happens to subjects that nobody takes yet."""
+"""Limits of messages in flight, and subjects without a stream."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_large_window_stores_all(js: JetStreamContext, stream: str, mode: 
 @pytest.mark.parametrize("mode", ["window", "fast"])
 @pytest.mark.parametrize("most", [1, 1_000, 100_000])
 async def test_small_max_bytes_stores_all(js: JetStreamContext, stream: str, mode: str, most: int) -> None:
-    """Rows larger than the window too: each alone."""
+    """Also rows larger than the window, each sent alone."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_batched=True))
     rows = [b"%d:" % i + b"x" * (0 if i % 7 else 3_000) for i in range(300)]
     result = await js.publish_batch(f"{stream}.a", rows, mode=mode, max_bytes=most)
@@ -41,7 +41,7 @@ async def test_small_max_bytes_stores_all(js: JetStreamContext, stream: str, mod
 
 
 async def test_fast_rows_of_growing_size_are_stored(js: JetStreamContext, stream: str) -> None:
-    """The server grants acks by rows, as the first of them is: many larger ones come before the next ack."""
+    """The server sets the ack interval in rows by the first row: many larger rows are sent before the next ack."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_batched=True))
     rows = [b"x"] * 10 + [b"%d" % i + b"x" * 100_000 for i in range(300)]
     begun = time.monotonic()
@@ -85,7 +85,7 @@ async def _later(js: JetStreamContext, subject: str) -> None:
 async def test_publish_during_leader_election_is_retried(
     own_server: NatsServer, own: JetStreamContext, verb: str
 ) -> None:
-    """As while its leader is elected: nobody takes the subject, and a moment later somebody does."""
+    """As during an election: the subject has no stream, and has one shortly after."""
     late = asyncio.create_task(_later(own, "late.>"))
     if verb == "publish":
         assert (await own.publish("late.a", b"x")).stream == "LATE"
@@ -116,7 +116,7 @@ async def test_subject_without_stream_fails_early(own: JetStreamContext) -> None
     begun = time.monotonic()
     subjects = ["nobody" if i % 2 else "s.a" for i in range(20_000)]
     result = await own.publish_batch(subjects, [b"%d" % i for i in range(20_000)])
-    # As one: what is known of a subject is not found out again for every row.
+    # The time of one row: the lookup of the subject is not repeated for each row.
     assert time.monotonic() - begun < 10 * one
     assert (result.stored, len(result.errors)) == (10_000, 10_000)
     assert {type(failed.error) for failed in result.errors} == {js_errors.NoStreamResponseError}
@@ -140,7 +140,7 @@ async def test_subject_without_stream_does_not_delay_other_rows(own: JetStreamCo
 async def test_rows_without_response_report_whether_they_were_sent(
     own_server: NatsServer, own: JetStreamContext, mode: str
 ) -> None:
-    """What went out may be stored even later, when the server goes on; what did not go out never will be."""
+    """Sent rows may be stored when the server resumes; rows that were not sent are not stored."""
     await own.add_stream(name="S", subjects=["s.>"], allow_batched=True)
     rows = 300
 

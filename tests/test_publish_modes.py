@@ -59,7 +59,7 @@ async def test_fast_mode_supports_ids_headers_and_arrow(js: JetStreamContext, ba
 
 
 async def test_fast_mode_row_errors_affect_only_their_rows(js: JetStreamContext, batched: str) -> None:
-    """Refused rows have the server's error; all others are stored once, in order."""
+    """Rejected rows have the server's error; all others are stored once, in order."""
     headers: list[dict[str, str] | None] = [None] * 2_000
     wrong = [5, 6, 777, 1_999]
     for row in wrong:
@@ -73,7 +73,7 @@ async def test_fast_mode_row_errors_affect_only_their_rows(js: JetStreamContext,
 
 
 async def test_fast_mode_rejects_only_invalid_rows(js: JetStreamContext, batched: str) -> None:
-    """Many rows in a row are refused, for different reasons: each other one is stored."""
+    """Many consecutive rows are rejected, for different reasons; all others are stored."""
     count = 3_000
     dice = random.Random(1)
     headers: list[dict[str, str] | None] = [None] * count
@@ -173,7 +173,7 @@ def test_sync_publish_batch_supports_modes(sync_js: jetarrow.sync.JetStream, bat
 
 @pytest.mark.parametrize("ids", [True, False])
 async def test_fast_mode_across_server_restart_loses_no_row_with_id(own_server: NatsServer, ids: bool) -> None:
-    """With ids nothing is lost or doubled; without, what is unknown is told as such."""
+    """With ids no row is lost or duplicated; without ids, unknown results are reported as such."""
     count = 60_000
     payloads = [b"%d" % i for i in range(count)]
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:
@@ -200,7 +200,7 @@ async def test_fast_mode_across_server_restart_loses_no_row_with_id(own_server: 
         if ids:
             result.raise_for_errors()
             assert sorted(found) == list(range(count))
-            # Those in flight when the server went.
+            # Rows in flight when the server ended.
             assert nc.metrics_by_verb()["publish_batch"]["resent"] > 0
         else:
             assert {type(error.error) for error in result.errors} <= {js_errors.PublishUnconfirmedError}
@@ -229,7 +229,7 @@ async def test_fast_mode_with_silent_server_times_out(own_server: NatsServer) ->
 
 
 async def test_atomic_mode_counts_added_headers() -> None:
-    """The server ends the connection for one byte too many."""
+    """The server closes the connection for one byte above the limit."""
     limit = 1_024
     with NatsServer(config=f"max_payload: {limit}") as server:
         async with await jetarrow.connect(server.url, allow_reconnect=False) as nc:
@@ -253,7 +253,7 @@ async def test_atomic_mode_counts_added_headers() -> None:
 
 @pytest.mark.parametrize("mode", ["fast", "auto"])
 async def test_slow_producer_does_not_delay_sent_blocks(js: JetStreamContext, batched: str, mode: str) -> None:
-    """A block that comes a little late goes out as it comes: seconds would be lost at each."""
+    """A late block is sent when it arrives; a wait would cost seconds for each block."""
 
     def blocks() -> Iterator[pa.RecordBatch]:
         for number in range(8):
@@ -270,7 +270,7 @@ async def test_slow_producer_does_not_delay_sent_blocks(js: JetStreamContext, ba
 
 @pytest.mark.parametrize("mode", ["fast", "atomic"])
 async def test_batch_start_during_leader_election_is_retried(own: JetStreamContext, mode: str) -> None:
-    """The stream is known, and for a moment nobody takes its subject: as while its leader is elected."""
+    """The stream is known, and its subject has no responder for a short time, as during an election."""
     config = {"allow_batched": True, "allow_atomic": True}
     await own.add_stream(name="S", subjects=["s.>"], **config)
 

@@ -1,4 +1,4 @@
-"""Tables in: `publish_table`, and `js.read` gives them back."""
+"""`publish_table`, and `js.read` of the published tables."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_msg_id_uses_column_or_content(js: JetStreamContext, stream: str) 
     table = pa.table({"id": pa.array([1, 1, None, 2], pa.int64()), "v": [1, 2, 3, 3]})
     first = await js.publish_table(table, f"{stream}.a", msg_id="id")
     assert (first.stored, first.duplicates) == (3, 1)
-    # By content: equal rows are different rows, and all of them are known when they come again.
+    # By content: equal rows have different ids, and all are duplicates when they are published again.
     twice = pa.concat_tables([table.slice(0, 1)] * 2)
     assert (await js.publish_table(twice, f"{stream}.a", msg_id="content")).stored == 2
     assert (await js.publish_table(twice, f"{stream}.a", msg_id="content")).duplicates == 2
@@ -152,7 +152,7 @@ def test_sync_publish_table_reports_progress(sync_js: jetarrow.sync.JetStream, s
 
 
 async def test_blocks_of_tables_page_run(own: JetStreamContext) -> None:
-    """docs/tables.md: its blocks run."""
+    """The blocks of docs/tables.md run."""
     await own.add_stream(name="ORDERS", subjects=["orders.>"])
     page = (Path(__file__).parents[1] / "docs" / "tables.md").read_text("utf-8")
     json, arrow = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -171,7 +171,7 @@ async def test_blocks_of_tables_page_run(own: JetStreamContext) -> None:
 
 
 class Producer:
-    """Whose arrays reach the native core as they are."""
+    """A producer whose arrays are passed to the native core unchanged."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -182,11 +182,11 @@ class Producer:
 
 @pytest.mark.parametrize("form", ["json", "arrow"])
 def test_arrow_panic_raises_error(sync_js: jetarrow.sync.JetStream, stream: str, form: str) -> None:
-    """In a function that is called through Arrow's C interface: a panic that left it would end the process."""
+    """A panic in a callback of Arrow's C interface would abort the process."""
     sliced = pa.table({"a": [{"a": {"b": 1}}, {"a": {"b": 2}}]}).slice(1)
     with pytest.raises(ValueError, match="internal error"):
         sync_js.publish_table(Producer(sliced), f"{stream}.a", format=form)  # type: ignore[arg-type]
     assert sync_js.stream_info(stream).state.messages == 0
-    # A dictionary without a value is one of nulls.
+    # A dictionary array without values consists of nulls.
     nulls = pa.table({"a": pa.array([None], pa.dictionary(pa.int32(), pa.string()))})
     assert sync_js.publish_table(Producer(nulls), f"{stream}.a", format=form).stored == 1  # type: ignore[arg-type]

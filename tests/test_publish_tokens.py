@@ -1,4 +1,4 @@
-"""Reply subjects are used again, as a server answers faster to those it knows; no second answer is believed."""
+"""Reply subjects are reused, because a server caches them; a second ack of a message is ignored."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from jetarrow.jetstream.context import JetStreamContext
 
 ROWS, WINDOW = 40_000, 300
-# So many answers in a row have to be as they should be before a reply subject is used again.
+# Consecutive in-order acks before reply subjects are reused.
 FIRM = 1_024
 
 Answer = Callable[[str, int], object]
 
 
 class Second:
-    """Whoever listens to a stream's subjects and answers too: of every `PAUSE` messages, in which reply subjects begin
-    to be used again, to so many at once, whose reply subjects stand for other rows by then."""
+    """A second subscriber to a stream's subjects that acknowledges too: after every `PAUSE` messages, when reply
+    subjects begin to be reused, it acknowledges all of them at once, whose reply subjects belong to other rows then."""
 
     PAUSE, AT_ONCE = 4_000, range(-3 * WINDOW, -2 * WINDOW)
 
@@ -54,22 +54,22 @@ async def test_reply_subjects_are_reused_after_ordered_acks(js: JetStreamContext
         await other.flush()
         (await js.publish_batch(f"{stream}.a", [b"x"] * ROWS, max_inflight=WINDOW)).raise_for_errors()
         replies = [(await sub.next_msg(timeout=10)).reply for _ in range(ROWS)]
-    # Each of the first messages has a fresh one, and so have those that follow a moment with nothing in flight.
+    # The first messages have new ones, and so have messages after a time with nothing in flight.
     assert FIRM <= len(set(replies)) < ROWS / 2
 
 
 def twice(stream: str, row: int) -> object:
-    """As an old leader and a new one may both acknowledge a message."""
+    """For example, the old and the new leader acknowledge a message."""
     return {"stream": stream, "seq": row + 1}
 
 
 def of_another_stream(stream: str, row: int) -> object:
-    """As a stream of another domain that takes the same subjects."""
+    """For example, a stream of another domain stores the same subjects."""
     return {"stream": "ELSEWHERE", "domain": "leaf", "seq": row + 1}
 
 
 def junk(stream: str, row: int) -> object:
-    """As a service that listens there."""
+    """For example, a service subscribes to the subject."""
     return "I heard it too"
 
 

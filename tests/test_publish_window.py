@@ -1,4 +1,4 @@
-"""The window that grows by itself (`max_inflight=None`): what a link carries, and no long queue before it."""
+"""The automatically sized window (`max_inflight=None`): it fills the link without a long queue."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from jetarrow.sync.internals import publish_rows
 from .slow_link import slow_link
 from .tools import until
 
-# One way; and bytes a second, as 16 Mbit/s.
+# Seconds of one-way delay; and bytes per second, 16 Mbit/s.
 DELAY, RATE = 0.01, 2_000_000
 ROWS = [b"x" * 1000] * 3_000
 
 
 async def beside(nc: jetarrow.Client, stream: str, max_inflight: int | None) -> float:
-    """How long a small publish takes beside rows that fill the link, in seconds; the median of them."""
+    """Median seconds of a small publish while rows fill the link."""
     js, other = nc.jetstream(), nc.jetstream()
     bulk = asyncio.ensure_future(js.publish_batch(f"{stream}.a", ROWS, max_inflight=max_inflight))
-    # What is published before them waits for nothing.
+    # A publish before the rows does not wait.
     await until(lambda: nc.metrics()["in_flight"] > 0)
     took = []
     while not bulk.done():
@@ -41,7 +41,7 @@ async def test_small_publish_is_not_queued_behind_bulk_publish(
     nats_url: str, js: JetStreamContext, stream: str
 ) -> None:
     async with slow_link(nats_url, DELAY, RATE) as link, await jetarrow.connect(link.url) as nc:
-        # As many as 3 MB, which the link takes for 1.5 s.
+        # 3 MB, which the link needs 1.5 s for.
         fixed = await beside(nc, stream, 5_000)
         alone = await beside(nc, stream, None)
     assert alone < fixed / 3, (alone, fixed)
@@ -66,13 +66,13 @@ async def test_publisher_window_grows_over_long_link(nats_url: str, stream: str,
                 await publisher.publish(b"x" * 100)
                 most = max(most, publisher.pending)
         assert publisher.stats.errors == 0
-    # A window of its own grows beyond what may be pending at first.
+    # The publisher's window grows beyond its initial limit.
     assert most == max_inflight if max_inflight else most > 512
 
 
 @pytest.mark.parametrize("max_inflight", [None, 6_000])
 async def test_fast_window_grows_over_long_link(own_server: NatsServer, max_inflight: int | None) -> None:
-    """At most 5,000 rows would be unconfirmed; on a link that carries more there are more of them."""
+    """The default of 5,000 unconfirmed rows is exceeded on a link with a larger capacity."""
     rows, most = [b"x" * 100] * 100_000, 0
     async with slow_link(own_server.url, 0.05) as link, await jetarrow.connect(link.url) as nc:
         js = nc.jetstream()
@@ -118,12 +118,12 @@ async def test_small_publish_is_not_queued_behind_read(nats_url: str, js: JetStr
             took.append(time.monotonic() - sent)
         whole, came = time.monotonic() - begin, reading.result()
     assert came == 10_000
-    # All that was asked for at once would be the half of it, at least.
+    # A single request for all would be at least half of it.
     assert statistics.median(took) < whole / 6, (took, whole)
 
 
 async def test_spark_task_bytes_in_flight_are_bounded(nats_url: str, js: JetStreamContext, stream: str) -> None:
-    """32 MiB, however many rows may be: 64 rows of 1 MB over a link that takes them all before it answers."""
+    """At most 32 MiB: 64 rows of 1 MB over a link that buffers all before the first response."""
     rows = pa.table({"data": pa.array([b"x" * 1_000_000] * 64, pa.binary())})
     seen = []
     async with slow_link(nats_url, 0) as link:

@@ -200,7 +200,7 @@ async def test_close_flushes_messages_of_current_iteration(nats_url: str, stream
 
 
 async def test_publish_async_does_not_keep_failed_futures(js: JetStreamContext) -> None:
-    """Only a `publisher()` keeps its failed futures, to raise them at its end."""
+    """Only a `publisher()` keeps its failed futures, whose errors it raises at its end."""
 
     async def fail(publish: Callable[[], Awaitable[asyncio.Future[PubAck]]]) -> weakref.ref[object]:
         future = await publish()
@@ -218,7 +218,7 @@ async def test_publish_async_does_not_keep_failed_futures(js: JetStreamContext) 
 
 @pytest.mark.parametrize("with_ids", [False, True])
 async def test_full_connection_reports_lost_link(own_server: NatsServer, with_ids: bool) -> None:
-    # More than the connection's own queue and the sockets hold: the loop waits to hand over when the server dies.
+    # More than the connection's queue and the sockets buffer: the loop waits to enqueue when the server is killed.
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         await nc.jetstream().add_stream(name="S", subjects=["s.>"])
         js = nc.jetstream(publish_async_max_pending=6000)
@@ -237,7 +237,7 @@ async def test_full_connection_reports_lost_link(own_server: NatsServer, with_id
             assert len({ack.seq for ack in acks}) == 6000
             assert (await js.stream_info("S")).state.messages == 6001
         else:
-            # In flight when the link broke: known at once. What was not sent yet waits for the next link.
+            # Messages in flight at the disconnect fail at once. Unsent ones are sent after the reconnect.
             with pytest.raises(js_errors.PublishUnconfirmedError):
                 await asyncio.wait_for(futures[0], 3)
             own_server.restart()
@@ -267,7 +267,7 @@ async def test_acks_have_domain(hub_server: NatsServer) -> None:
 
 @pytest.mark.parametrize(("place", "domain"), [("", None), ("_.hash.", None), ("hub.hash.", "hub")])
 def test_metadata_has_domain(place: str, domain: str | None) -> None:
-    """Servers leave it out by default, and let no client publish such a reply subject: a message made by hand."""
+    """Servers omit it by default, and reject such reply subjects from clients, so the message is constructed."""
     for end in ["", ".random"] if place else [""]:
         message = Msg(reply=f"$JS.ACK.{place}S.c.1.2.3.4.5{end}")
         assert (message.metadata.stream, message.metadata.domain) == ("S", domain)
@@ -283,7 +283,7 @@ async def test_acks_of_counters_and_batches_have_all_fields(own: JetStreamContex
     for publish in (own.publish_async("a.a", b"x", headers=commit), own.publish_async("a.a", b"x", headers=commit)):
         ack = await (await publish)
         assert (ack.batch_id, ack.batch_size) == ("b", 1)
-    # What came with one ack is not taken for the next.
+    # Fields of one ack are not copied to the next.
     plain = await (await own.publish_async("a.a", b"x"))
     assert (plain.stream, plain.batch_id, plain.batch_size, plain.val) == ("A", None, None, None)
 
@@ -292,7 +292,7 @@ async def test_callback_of_unreferenced_future_is_called(js: JetStreamContext, s
     called: list[int] = []
     async with js.publisher(f"{stream}.a") as publisher:
         for _ in range(300):
-            # Nothing hangs on these: they are never looked at.
+            # Futures without callbacks, which are not awaited.
             await publisher.publish(b"forgotten")
             (await publisher.publish(b"watched")).add_done_callback(lambda done: called.append(done.result().seq))
     await asyncio.sleep(0)
@@ -301,7 +301,7 @@ async def test_callback_of_unreferenced_future_is_called(js: JetStreamContext, s
 
 
 async def test_large_payloads_are_sent_unchanged_and_released(js: JetStreamContext, stream: str) -> None:
-    """They are sent from where they lie, if they cannot change."""
+    """Immutable payloads are sent without a copy."""
     held = [b"%d" % size + b"x" * size for size in (1 << 14, 100_000)]
     before = [sys.getrefcount(payload) for payload in held]
     changing = bytearray(b"y" * 50_000)

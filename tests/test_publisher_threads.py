@@ -63,7 +63,7 @@ def test_sync_publisher_limit_raises_when_full(own_server: NatsServer) -> None:
 def test_unawaited_failures_raise_at_sync_block_end(
     nats_url: str, stream: str, looked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the block ends while its last future is about to fail, in the thread that does that."""
+    """Also if the block ends while another thread sets the error of its last future."""
     asked, given_up = threading.Event(), threading.Event()
     fail, ask = AckFuture.set_exception, AckFuture.exception
 
@@ -83,7 +83,7 @@ def test_unawaited_failures_raise_at_sync_block_end(
         try:
             with unseen, nc.jetstream().publisher() as publisher:
                 future = publisher.publish(b"x", subject="nobody.listens")
-                # Who gave up waiting for it has not seen it.
+                # A wait that timed out has not retrieved the error.
                 with pytest.raises(js_errors.NoStreamResponseError if looked else TimeoutError):
                     future.result(10 if looked else 0)
                 asked.clear()
@@ -94,7 +94,7 @@ def test_unawaited_failures_raise_at_sync_block_end(
 
 
 def test_callback_can_use_client(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str) -> None:
-    """It runs beside the connection, so blocking in it stops nothing."""
+    """It runs in another thread than the connection, so it may block."""
     seen: list[int] = []
     done = threading.Event()
 
@@ -105,7 +105,7 @@ def test_callback_can_use_client(sync_js: jetarrow.sync.JetStream, nats_url: str
     sync_js.publish_async(f"{stream}.a", b"x").add_done_callback(again)
     assert done.wait(10)
     assert seen == [2]
-    # The context is gone at once, its futures resolve all the same.
+    # The context is released at once; its futures are resolved nevertheless.
     with jetarrow.sync.connect(nats_url) as nc:
         assert nc.jetstream().publish_async(f"{stream}.a", b"x").result(10).seq == 3
 
@@ -119,7 +119,7 @@ def test_exception_in_callback_leaves_other_futures(
     own_sync.add_stream(name="LEFT", subjects=["left.>"])
     own_sync.publish_async("left.0", b"").result(10)
     for _ in range(3):
-        # Where its future is resolved already a callback runs at once, in this thread.
+        # If its future is resolved, a callback runs at once in this thread.
         own_server.pause()
         futures = [own_sync.publish_async("left.a", b"x") for _ in range(50)]
         futures[0].add_done_callback(leave)
@@ -136,5 +136,5 @@ def test_core_message_behind_unacknowledged_ones_is_sent(nats_url: str, stream: 
             for _ in range(number):
                 js.publish_async(f"{stream}.a", b"x")
             nc.publish(f"{stream}-core", b"%d" % number)
-            # Nothing else is published until it has come.
+            # Nothing else is published until it has arrived.
             assert sub.next_msg(10).data == b"%d" % number

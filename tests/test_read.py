@@ -126,12 +126,12 @@ async def test_read_batches_end_at_rows_and_bytes(js: JetStreamContext, stream: 
     sizes = [len(b) async for b in js.read(stream, batch_bytes=10_000)]
     assert sum(sizes) == 100
     assert max(sizes) <= 10
-    # Arrow counts a column's bytes in 31 bits: whatever is asked, a batch is cut before (builder.rs).
+    # Arrow has 31-bit offsets of a column's bytes: a batch ends before, for any `batch_bytes`.
     assert [len(b) async for b in js.read(stream, batch_rows=2**62, batch_bytes=2**62, fetch_bytes=2**62)] == [100]
 
 
 async def test_read_batches_grow_without_batch_rows(js: JetStreamContext, stream: str) -> None:
-    """So that there is something to do before 65,536 messages are here."""
+    """The first batch is returned before 65,536 messages have arrived."""
     (await js.publish_batch(f"{stream}.a", [b"x"] * 5_000)).raise_for_errors()
     assert [len(b) async for b in js.read(stream)] == [1024, 2048, 1928]
     assert [len(b) async for b in js.read(stream, batch_rows=4_000)] == [4_000, 1_000]
@@ -190,7 +190,7 @@ async def test_read_of_recreated_stream_raises_error(js: JetStreamContext, strea
     await js.delete_stream(stream)
     await js.add_stream(name=stream, subjects=[f"{stream}.>"])
     await fill(js, stream, 30_000)
-    # It reads ahead: it may have looked while there was none.
+    # It prefetches: the check may have happened while the stream did not exist.
     with pytest.raises((js_errors.StreamRecreatedError, js_errors.NotFoundError)):
         while True:
             await anext(reader)

@@ -1,4 +1,4 @@
-"""Closing a reader while another task or thread waits for what it brings."""
+"""Closing of a reader while another task or thread waits for its next batch."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_close_does_not_wait_for_silent_server(js: JetStreamContext, nats_
         link.swallowed = b"CONSUMER.CREATE"
         reader = nc.jetstream().read(stream)
         pending = asyncio.ensure_future(anext(reader))
-        # The range is known: the consumer is being made, and no answer comes.
+        # The range is known: the request for the consumer was sent, and has no response.
         await until(lambda: reader.position == 1)
         begin = time.monotonic()
         await reader.close()
@@ -101,7 +101,7 @@ async def test_close_does_not_wait_for_silent_server(js: JetStreamContext, nats_
 
 
 async def test_close_deletes_consumer_during_its_creation(js: JetStreamContext, nats_url: str, stream: str) -> None:
-    """Over a slow link: its creation is written, and not answered yet."""
+    """Over a slow link: the request was sent, and has no response yet."""
     await fill(js, stream, 3)
     async with slow_link(nats_url, 0.1) as link, await jetarrow.connect(link.url) as nc:
         for _ in range(3):
@@ -115,7 +115,7 @@ async def test_close_deletes_consumer_during_its_creation(js: JetStreamContext, 
 
 
 async def test_close_waits_for_pending_consumer_deletion(js: JetStreamContext, nats_url: str, stream: str) -> None:
-    """The range was at its end before the reader was closed."""
+    """The range ended before the reader was closed."""
     await fill(js, stream, 3)
     async with slow_link(nats_url, 0.02) as link, await jetarrow.connect(link.url) as nc:
         for read in (nc.jetstream().read, nc.jetstream().latest):
@@ -127,9 +127,9 @@ async def test_close_waits_for_pending_consumer_deletion(js: JetStreamContext, n
 
 @pytest.mark.parametrize("stage", ["opening", "reading", "following"])
 async def test_client_close_ends_read_at_once(own_server: NatsServer, own: JetStreamContext, stage: str) -> None:
-    """The server says nothing more: what would come of it is not waited for."""
+    """The server sends nothing more: the close does not wait for messages."""
     await own.add_stream(name="S", subjects=["s.>"])
-    # More than the two requests that are outstanding ask for.
+    # More messages than the two outstanding requests ask for.
     await own.publish_batch("s.a", [b"x" * 100] * 30_000)
     nc = await jetarrow.connect(own_server.url)
     reader = nc.jetstream().read("S", batch_rows=1_000, follow=stage == "following")

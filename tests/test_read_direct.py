@@ -1,4 +1,4 @@
-"""`js.read` by direct gets: work-queue and interest streams are read, and nothing is taken from them."""
+"""`js.read` by direct gets: it reads work-queue and interest streams without deleting messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def test_direct_read_equals_consumer_read(js: JetStreamContext, stream: st
     chance = random.Random(3)
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_direct=True))
     for i in range(60):
-        # Names that the server uses too: a message that came from another stream has them.
+        # Names that the server uses too: a message sourced from another stream has them.
         headers = {"k": ["1", "2"], "Nats-Stream": "other", "nats-sequence": "9"} if i % 7 == 0 else None
         await js.publish(f"{stream}.{i % 3}", b"%d" % i, headers=headers)
     for seq in chance.sample(range(2, 60), 20):
@@ -38,7 +38,7 @@ async def test_direct_read_equals_consumer_read(js: JetStreamContext, stream: st
 async def test_direct_read_leaves_messages_in_work_queue(js: JetStreamContext, stream: str, retention: str) -> None:
     kept = f"{stream}K"
     await js.add_stream(name=kept, subjects=[f"{kept}.>"], retention=retention, allow_direct=True)
-    # Interest keeps what some consumer still waits for.
+    # Interest retention keeps messages that a consumer has not acknowledged.
     await js.add_consumer(kept, durable_name="other", ack_policy="explicit")
     await js.publish_batch(f"{kept}.a", ["x"] * 500)
     for _ in range(2):
@@ -64,7 +64,7 @@ async def test_direct_read_during_purge_raises_data_loss(js: JetStreamContext, s
     await js.publish_batch(f"{stream}.a", [bytes(1000)] * 50_000)
     reader = js.read(stream, batch_rows=100, columns=["seq"], direct=direct)
     seqs = (await anext(reader)).seqs.to_pylist()
-    # Far more are left than are on their way.
+    # Far more messages remain than are requested.
     await js.purge_stream(stream)
     with pytest.raises(js_errors.DataLossError) as error:
         async for batch in reader:
@@ -92,7 +92,7 @@ async def test_direct_read_continues_after_server_restart(own_server: NatsServer
     async with await connect(own_server.url) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s"], retention="workqueue", allow_direct=True)
-        # More than the sockets and the reader hold.
+        # More than the sockets and the reader buffer.
         await js.publish_batch("s", [bytes(10_000)] * 6_000)
         reader = js.read("S", batch_rows=100, columns=["seq", "data"], fetch_bytes=1 << 20)
         seqs = (await anext(reader)).seqs.to_pylist()
@@ -107,13 +107,13 @@ async def test_direct_read_continues_after_server_restart(own_server: NatsServer
 async def test_direct_read_with_incomplete_mirror_returns_all_rows(
     js: JetStreamContext, stream: str, retention: str
 ) -> None:
-    """Whichever of both answers a direct get, the rows are those of the stream."""
+    """Stream or mirror may answer a direct get; the rows are those of the stream."""
     kept, mirror = f"{stream}K", f"{stream}M"
     await js.add_stream(name=kept, subjects=[f"{kept}.>"], retention=retention, allow_direct=True)
     await js.add_consumer(kept, durable_name="other", ack_policy="explicit")
     await js.add_stream(name=mirror, mirror={"name": kept}, mirror_direct=True, max_msgs=10)
     await js.publish_batch(f"{kept}.a", ["x"] * 100)
-    # The mirror lacks what is deleted there, too; and the stream lacks something.
+    # Messages are deleted in the mirror, and others in the stream.
     await js.delete_msg(kept, 50)
 
     async def caught_up() -> bool:

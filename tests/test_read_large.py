@@ -1,4 +1,4 @@
-"""Messages larger than what their server takes today."""
+"""Stored messages larger than the server's current `max_payload`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_read_returns_messages_above_lowered_max_payload(tmp_path: Path, d
             read = js.read("S", direct=direct, fetch_bytes=1 << 20, columns=["data"]).read_all()
             table = await asyncio.wait_for(read, 20)
             assert [len(data) for data in table.column("data").to_pylist()] == SIZES
-            # Each of the large ones costs the requests that were on their way, not more.
+            # Each large message fails only the outstanding requests.
             assert nc.stats["in_msgs"] - before < 10 * len(SIZES)
             sub = await js.pull_subscribe("s.>")
             batch = await sub.fetch_batch(len(SIZES), min_messages=len(SIZES), timeout=20)

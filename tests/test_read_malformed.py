@@ -1,4 +1,4 @@
-"""Stored messages whose headers cannot be read: one message's problem, not the stream's."""
+"""Stored messages with malformed headers affect no other message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MALFORMED = {
 
 
 def publish_raw(url: str, subject: str, messages: list[tuple[bytes, bytes]]) -> None:
-    """Publishes headers and payloads as they are; the server has them when this returns."""
+    """Publishes unencoded headers and payloads; the server has stored them when this returns."""
     where = urlsplit(url)
     with socket.create_connection((where.hostname, where.port)) as sock, sock.makefile("rwb") as file:
         file.write(b'CONNECT {"verbose":false,"headers":true}\r\n')
@@ -95,7 +95,7 @@ async def test_read_with_many_malformed_messages_returns_all_rows(
 
 
 async def test_direct_read_of_headers_without_end_falls_back(js: JetStreamContext, nats_url: str, stream: str) -> None:
-    """What the server adds to such a message, in a direct get, runs into them: it is read in another way."""
+    """The headers that the server adds in a direct get are merged with them, so another request is used."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(allow_direct=True))
     publish_raw(
         nats_url, f"{stream}.a", [(b"NATS/1.0\r\n\r\n", b"1"), (b"NATS/1.0", b"2"), (b"NATS/1.0\r\n\r\n", b"3")]

@@ -1,4 +1,4 @@
-"""What a reader gives besides its batches, and what it refuses."""
+"""Conversions, schemas and errors of a reader."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_reader_at_its_end_raises_error(sync_js: jetarrow.sync.JetStream, stream
     assert sum(map(len, reader)) == 7
     with pytest.raises(errors.Error, match="this reader is at its end"):
         list(reader)
-    # As every iterator: at its end it stays.
+    # As for every iterator: it remains at its end.
     assert next(reader, None) is None
     reader = sync_js.read(stream)
     assert pa.table(reader).num_rows == 10
@@ -81,7 +81,7 @@ async def test_async_reader_converts_to_other_libraries(js: JetStreamContext, ro
 
 
 def test_headers_in_polars_are_map_or_structs(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    """As `to_polars` says: a map, or a list of structs of key and value."""
+    """As documented at `to_polars`: a map, or a list of structs of key and value."""
     sync_js.publish_batch(f"{stream}.a", [b"1"], headers={"H": ["1", "2"]}).raise_for_errors()
     frame = sync_js.read(stream).to_polars()
     if hasattr(polars, "Map"):
@@ -100,7 +100,7 @@ def test_flatten_makes_fields_columns(sync_js: jetarrow.sync.JetStream, rows: st
         sync_js.read(rows, schema="seq BIGINT", flatten=True)
     with pytest.raises(ValueError, match="give schema= as well"):
         sync_js.read(rows, flatten=True)
-    # Not nullable in the schema, and null where the row is malformed.
+    # Not nullable in the schema, and null if the row is malformed.
     strict = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     table = sync_js.read(rows, schema=strict, flatten=True).read_all()
     assert table.column("id").to_pylist() == [1, 2, None]
@@ -229,7 +229,7 @@ def test_schema_is_inferred_from_payloads(
 
 async def test_async_reader_infers_schema(js: JetStreamContext, rows: str) -> None:
     table = await js.read(rows, schema="infer").read_all()
-    # A number and a text: what fits both is a text, and the numbers are malformed.
+    # A number and a text: the common type is a text, and rows with numbers are malformed.
     assert table.column("_error").to_pylist()[0] == "id: expected a string, found a number"
 
 
@@ -251,7 +251,7 @@ def test_missing_stream_is_named_with_suggestion(sync_js: jetarrow.sync.JetStrea
 async def test_async_reader_names_missing_stream(js: JetStreamContext, stream: str) -> None:
     with pytest.raises(js_errors.NotFoundError, match=f"did you mean '{stream}'"):
         await js.read(stream + "S").read_all()
-    # Blocking the thread of the loop, nothing else can be asked.
+    # While the thread of the loop is blocked, no other request can be made.
     with pytest.raises(js_errors.NotFoundError, match=f"stream '{stream}S' does not exist"):
         next(js.read(stream + "S"))
 
