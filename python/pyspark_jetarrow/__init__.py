@@ -1,8 +1,8 @@
-"""Lets Spark find ``format("jetstream")`` with no register call.
+"""Entry point by which Spark discovers ``format("jetstream")`` without a registration.
 
 Spark imports every top-level module whose name begins with ``pyspark_`` and looks for its ``DefaultSource``.
-One that raises makes every Python data source of the session fail to load, so this one imports nothing until
-it is asked, and what goes wrong then is kept for whoever uses the format.
+A module that raises at import makes every Python data source of the session fail to load. So this one imports the data
+source on first access, and an import error is raised when the format is used.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def __getattr__(name: str) -> Any:
 
 
 def _unavailable(cause: BaseException) -> Any:
-    """Make a source that raises `cause` on use; Spark would hide it behind DATA_SOURCE_NOT_FOUND."""
+    """Create a source that raises `cause` on use; Spark would replace it by DATA_SOURCE_NOT_FOUND."""
     from pyspark.sql.datasource import DataSource
 
     message = f"jetarrow cannot be imported by {sys.executable}: {type(cause).__name__}: {cause}"
 
-    # Local, so that it is pickled by value: the process that uses it sees this very cause.
+    # Local, so that it is pickled by value and raises this cause in any process.
     class Unavailable(DataSource):
         def __init__(self, options: MutableMapping[str, str]) -> None:
             raise ImportError(message)

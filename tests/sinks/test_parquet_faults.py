@@ -82,7 +82,7 @@ async def test_other_columns(js: JetStreamContext, stream: str, tmp_path: Path) 
     ):
         with pytest.raises(SinkSchemaError, match=said):
             await js.to_parquet(stream, tmp_path, schema=schema).run()
-    with pytest.raises(SinkSchemaError, match=r"no such column: town; there are .*region, date, hour"):
+    with pytest.raises(SinkSchemaError, match=r"by town: there is no such column; use .*region, date, hour"):
         await js.to_parquet(stream, tmp_path / "new", schema=SCHEMA, partition_by="town").run()
     (tmp_path / "new" / "_jetarrow" / "staging").rmdir()
     with pytest.raises(SinkSchemaError, match="partitioned by nothing"):

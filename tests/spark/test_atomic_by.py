@@ -83,7 +83,7 @@ def test_another_attempt_stores_nothing(run: Run, streams: Streams, stored: Read
 
 def test_a_group_is_refused_whole(run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new(allow_atomic=True, max_msgs=10, discard="new")
-    said = r"the group order=1 could not be stored in stream '\w+', and nothing of it was; it begins with row 6 .*10077"
+    said = r"could not store group order=1 in stream '\w+', and none of its rows is; it begins with row 6 .*10077"
     with pytest.raises(BatchError, match=said) as caught:
         run(name, batch([*rows_of(0, 6), *rows_of(1, 5), *rows_of(2, 3)]), maxInFlight="1")
     assert caught.value.row is not None
@@ -108,10 +108,10 @@ def test_ids_of_the_rows_own(run: Run, streams: Streams, stored: Read) -> None:
     rows = batch(rows_of(1, 3)).append_column("msg_id", pa.array(["a", "b", "c"]))
     run(name, rows)
     assert run(name, rows, scope="another query").duplicates == 3
-    with pytest.raises(ValueError, match="row 3 of partition 0 has the msg_id 'b' of another"):
+    with pytest.raises(ValueError, match="row 3 of partition 0: it has the msg_id 'b' of another"):
         run(name, rows, batch(rows_of(2, 1)).append_column("msg_id", pa.array(["b"])))
     # An id of another row: the group is not there, nor may it be taken for one that is.
-    with pytest.raises(Error, match=r"of the 2 rows of the group order=3 stream '.*' has 1: it has changed"):
+    with pytest.raises(Error, match=r"store group order=3: stream '.*' has 1 of its 2 rows, because it has changed"):
         run(name, batch(rows_of(3, 2)).append_column("msg_id", pa.array(["x", "b"])))
     assert [message.id for message in stored(name)] == ["a", "b", "c"]
 

@@ -114,16 +114,18 @@ def test_a_context_of_the_nats_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with NatsServer(config='authorization { user: "u", password: "p" }\n') as server:
         (folder / "prod.json").write_text(f'{{"url": "{server.url}", "user": "u", "password": "p"}}')
-        with pytest.raises(ValueError, match="JETARROW_SECRET_CONTEXTS is not set; the operator of this Spark sets"):
+        with pytest.raises(ValueError, match="JETARROW_SECRET_CONTEXTS is not set; the operator can set"):
             connection.connect(given(context="prod"))
         monkeypatch.setenv("JETARROW_SECRET_CONTEXTS", "pro*")
         with connection.connect(given(context="prod")) as client:
             assert client.is_connected
-        with pytest.raises(ValueError, match="option 'context': context 'provisional' does not exist in .*: the contexts are prod"):
+        with pytest.raises(
+            ValueError, match=r"option 'context': context 'provisional' does not exist in .*: the contexts are prod"
+        ):
             connection.connect(given(context="provisional"))
-        with pytest.raises(ValueError, match=r"context 'dev' is not a secret that may be used here: .* allows pro"):
+        with pytest.raises(ValueError, match=r"context 'dev' is not allowed here: .* allows pro"):
             connection.connect(given(context="dev"))
     # Its credentials would go to whom anybody names.
     for name in ("servers", "user", "credsFile"):
-        with pytest.raises(ValueError, match=f"'{name}': does not go with 'context'"):
+        with pytest.raises(ValueError, match=f"'{name}': excludes 'context', which has servers and credentials"):
             given(context="prod", **{name: "x"})

@@ -42,7 +42,9 @@ def test_equal_ids_in_a_task_are_refused(
     given = {"servers": streams.url, "stream": name, "subject": f"{name}.a", "dedup": dedup, "publishMode": mode}
     task = PartitionWriter(write_options(given), window=120, scope="q", partition=4)
     batches = [rows(["a", None, "b", "", ""]), rows([None, "c", "b", "a"])]
-    with pytest.raises(ValueError, match=r"^jetstream: row 7 of partition 4 has the msg_id 'b' of another row of it"):
+    with pytest.raises(
+        ValueError, match=r"^jetstream: could not publish row 7 of partition 4: it has the msg_id 'b' of another row"
+    ):
         task.write(iter(batches))
     assert {message.data for message in stored(name)} <= {b"0", b"1", b"2", b"3", b"4"}
 
@@ -60,13 +62,17 @@ def test_what_the_driver_is_told(caplog: pytest.LogCaptureFixture) -> None:
         batch.commit([Written(10, 0, expected=False), None])
         assert not caplog.messages
         batch.commit([Written(10, 7, expected=True), Written(5, 0, expected=False)])
-    assert caplog.messages == ["jetstream: stream 'S' had 7 of 15 rows already: tasks were tried again"]
+    assert caplog.messages == ["jetstream: stream 'S' already had 7 of 15 rows, because tasks were retried"]
     messages = [Written(10, 7, expected=True), Written(5, 3, expected=False)]
-    with pytest.warns(UserWarning, match=r"^jetstream: stream 'S': 3 of 15 rows were not stored, .* Either the same"):
+    with pytest.warns(
+        UserWarning, match=r"^jetstream: stream 'S': 3 of 15 rows were not stored, .* Either the same rows"
+    ):
         batch.commit(messages)
-    with pytest.warns(UserWarning, match=r"stream 'S', batch 8: 3 of 15 .* That is right if a restart has replayed"):
+    with pytest.warns(UserWarning, match=r"stream 'S', batch 8: 3 of 15 .* This is expected if a restart has replayed"):
         stream.commit(messages, 8)
-    with pytest.warns(UserWarning, match=r"stream 'S', copies 7: 3 of 15 .* That is right if a restart has replayed"):
+    with pytest.warns(
+        UserWarning, match=r"stream 'S', copies 7: 3 of 15 .* This is expected if a restart has replayed"
+    ):
         writers("S", dedupScope="copies 7")[0].commit(messages)
 
 
@@ -92,7 +98,7 @@ def test_a_write_with_a_name_is_recognised_when_it_is_repeated(
     with pytest.raises(ValueError, match="'dedupScope': does not go with dedup=none; valid: dedup=content with it"):
         write_options({**given, "dedup": "none", "dedupScope": "x"})
     schema = StructType([StructField("data", StringType())])
-    with pytest.raises(ValueError, match="'dedupScope': a streaming query names its batches itself"):
+    with pytest.raises(ValueError, match="'dedupScope': a streaming query uses the numbers of its batches"):
         prepare(schema, write_options({**given, "dedupScope": "x"}), overwrite=False, streaming=True)
 
 
@@ -111,7 +117,7 @@ def test_equal_ids_through_spark(
         ids = spark.range(0, 10, 1, partitions)
         return ids.selectExpr("cast(id as string) as data", "concat('k', id % 5) as msg_id")
 
-    with pytest.raises(Exception, match=r"row 5 of partition 0 has the msg_id 'k0' of another row"):
+    with pytest.raises(Exception, match=r"row 5 of partition 0: it has the msg_id 'k0' of another row"):
         write(frame(1), name, subject=f"{name}.a")
     other = streams.new()
     write(frame(2), other, subject=f"{other}.a")

@@ -122,7 +122,7 @@ def test_what_has_no_state(here: Here, streams: Streams) -> None:
     with pytest.raises(ValueError, match=r"'readMode': workqueue stream '.*' keeps no state"):
         here.plan(queue, readMode="latest")
     refused = here.source(queue, readMode="latest").streamReader(here.source(queue).schema())  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'readMode': a streaming query reads what comes"):
+    with pytest.raises(ValueError, match="'readMode': a streaming query reads new messages"):
         refused.initialOffset()
 
 

@@ -68,13 +68,11 @@ def test_every_row_goes_to_the_stream_of_its_subject(
 def test_a_subject_that_none_takes(three: list[str], streams: Streams) -> None:
     options = write_options({"servers": streams.url, "stream": ",".join(three[:2])})
     rows = pa.RecordBatch.from_pydict({"subject": [f"{three[0]}.a", f"{three[2]}.a"], "data": [b"1", b"2"]})
-    said = (
-        f"row 1 of partition 0 has the subject '{three[2]}.a', which none of streams '{three[0]}', '{three[1]}' takes"
-    )
+    said = f"row 1 of partition 0: none of streams '{three[0]}', '{three[1]}' stores its subject '{three[2]}.a'"
     with pytest.raises(ValueError, match=said):
         write(options, rows)
     fixed = write_options({"servers": streams.url, "stream": ",".join(three[:2]), "subject": f"{three[2]}.a"})
-    with pytest.raises(ValueError, match=r"'subject': none of streams .* takes"):
+    with pytest.raises(ValueError, match=r"'subject': none of streams .* stores"):
         prepare(COLUMNS, fixed, overwrite=False, streaming=False)
     with pytest.raises(jetarrow.errors.Error, match="there is no stream 'absent'"):
         prepare(
@@ -106,7 +104,7 @@ def test_streams_are_looked_at_again(three: list[str], streams: Streams, monkeyp
     new = f"{three[0]}_NEW"
     streams.create(new)
     assert names() == set(three)
-    monkeypatch.setattr(target, "_LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(target, "_LIST_INTERVAL", 0.0)
     assert names() == {*three, new}
 
 

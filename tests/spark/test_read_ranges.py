@@ -156,7 +156,7 @@ def test_lost_messages(
     if fails:
         with pytest.raises(DataLossError, match=lost) as error:
             here.table(SCHEMA, reader, planned)
-        assert str(error.value).endswith("set failOnDataLoss=false to go on with what is left")
+        assert str(error.value).endswith("set failOnDataLoss=false to continue with the remaining messages")
         with pytest.raises(DataLossError, match=f"sequence 3 of stream '{name}' is gone; the stream begins with 8"):
             here.plan(name, **start, **options)
         return
@@ -176,7 +176,9 @@ def test_a_stream_that_was_made_again_is_another_one(here: Here, streams: Stream
         here.table(SCHEMA, reader, planned)
     streams.create(name)
     streams.publish(name, [b"new"] * 10)
-    with pytest.raises(StreamRecreatedError, match=f"stream '{name}' of 20.* was planned, but it was made again at 20"):
+    with pytest.raises(
+        StreamRecreatedError, match=f"stream '{name}' of 20.* was planned, but it was created again at 20"
+    ):
         here.table(SCHEMA, reader, planned)
 
 
@@ -215,7 +217,7 @@ def test_reading_takes_nothing(here: Here, streams: Streams, retention: str) -> 
         assert seqs(here.read(name, minPartitions=4)) == list(range(1, 31))
     assert streams.left(name) == list(range(1, 31))
     assert streams.consumers(name) == 1
-    with pytest.raises(ValueError, match=f"'reader': pull would take messages from {retention} stream"):
+    with pytest.raises(ValueError, match=f"'reader': pull would remove messages from {retention} stream"):
         here.read(name, reader="pull")
 
 

@@ -37,17 +37,17 @@ def test_it_fails_and_says_how_to_go_on(here: Here, again: tuple[str, Any, Any])
     for call in (lambda: reader.latestOffset(end, ALL), lambda: reader.partitions(start, end)):
         with pytest.raises(StreamRecreatedError, match=r"or set onRecreated to earliest .* or continue"):
             call()
-    with pytest.raises(ValueError, match=r"'onRecreated': a batch read goes on nowhere; valid: fail"):
+    with pytest.raises(ValueError, match=r"'onRecreated': a batch read has no position to continue at; valid: fail"):
         here.read(name, onRecreated="earliest")
 
 
-@pytest.mark.filterwarnings("ignore:jetstream. stream .* was deleted and made again")
+@pytest.mark.filterwarnings("ignore:jetstream. stream .* was deleted and created again")
 def test_earliest_begins_with_the_new_one(here: Here, streams: Streams, again: tuple[str, Any, Any]) -> None:
     name, start, end = again
     reader = here.stream(name, onRecreated="earliest")
     # The batch that may have to be replayed is of the old one.
     assert reader.partitions(start, end) == []
-    with pytest.warns(UserWarning, match=f"stream '{name}' of 20.* was deleted and made again at 20.* is lost"):
+    with pytest.warns(UserWarning, match=f"stream '{name}' of 20.* was deleted and created again at 20.* are lost"):
         after = reader.latestOffset(end, ALL)
     read = here.batch(reader, end, after)
     assert (read["seq"].to_pylist(), set(read["data"].to_pylist())) == ([1, 2, 3, 4], {b"new"})
@@ -76,7 +76,7 @@ def test_continue_takes_the_same_sequences(
     name, start, end = again
     reader = here.stream(name, onRecreated="continue")
     with (
-        pytest.warns(UserWarning, match="taken for the same ones .onRecreated=continue"),
+        pytest.warns(UserWarning, match="considered the same .onRecreated=continue"),
         pytest.raises(
             StreamRolledBackError,
             match=f"stream '{name}' was rolled back: message 7 was seen, and the stream ends at 4 now; .* onRollback",
@@ -85,7 +85,7 @@ def test_continue_takes_the_same_sequences(
         reader.latestOffset(end, ALL)
     streams.publish(name, [b"new"] * 6)
     assert here.batch(reader, start, end)["seq"].to_pylist() == list(range(1, 8))
-    with pytest.warns(UserWarning, match="taken for the same ones"):
+    with pytest.warns(UserWarning, match="considered the same"):
         after = reader.latestOffset(end, ALL)
     assert here.batch(reader, end, after)["seq"].to_pylist() == [8, 9, 10]
 

@@ -197,7 +197,7 @@ def test_a_batch_read(here: Here, streams: Streams, own_server: NatsServer, tmp_
         here.table(schema, reader, partitions)
     again = reader.partitions()
     assert len(here.table(schema, reader, again)) == (4 * HALF if mode == "all" else 3)
-    with pytest.raises(ValueError, match="'onRollback': a batch read goes on nowhere; valid: fail"):
+    with pytest.raises(ValueError, match="'onRollback': a batch read has no position to continue at; valid: fail"):
         here.read(name, onRollback="continue")
 
 

@@ -85,7 +85,7 @@ def test_a_nullable_schema_of_some_columns() -> None:
 def test_other_batches_are_refused_before_memory_is_misread(other: pa.RecordBatch) -> None:
     retype = Retyper(SCHEMA)
     retype(batch())
-    with pytest.raises(TypeError, match=r"js\.read gave \("):
+    with pytest.raises(TypeError, match=r"js\.read returned \("):
         retype(other)
 
 

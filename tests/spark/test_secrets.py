@@ -55,7 +55,7 @@ def test_references_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path:
     (tmp_path / "binary").write_bytes(b"hunter2\xff")
     for given, said in (
         ("env:NATS_NO_SUCH", "environment variable 'NATS_NO_SUCH' is not set on this worker"),
-        ("env:NATS_EMPTY", "what 'env:NATS_EMPTY' refers to is empty"),
+        ("env:NATS_EMPTY", "the secret at 'env:NATS_EMPTY' is empty"),
         (f"file:{tmp_path}/none", "cannot be read here: No such file or directory"),
         (f"file:{tmp_path}", "cannot be read here: Is a directory"),
         (f"file:{tmp_path}/binary", "cannot be read here: it is not UTF-8 text"),
@@ -86,10 +86,10 @@ def test_what_is_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
     for option in ("authToken", "user"):
         assert Secret(option, "env:JETARROW_PW").resolve() == "hunter2"
-        refused("env:HOME", "env:HOME is not a secret that may be used here: JETARROW_SECRET_ENV allows NATS_", option)
+        refused("env:HOME", "env:HOME is not allowed here: JETARROW_SECRET_ENV allows NATS_", option)
         refused(
             "file:/etc/os-release",
-            "JETARROW_SECRET_DIRS is not set; the operator of this Spark sets JETARROW_SECRET_DIRS to",
+            "JETARROW_SECRET_DIRS is not set; the operator can set JETARROW_SECRET_DIRS to",
             option,
         )
     for name in ("../passwd", "/etc/passwd", "a/../../b", "..", "..\\b"):
@@ -247,7 +247,9 @@ def test_what_does_not_go_together(given: dict[str, str], option: str, said: str
 def test_a_literal_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_warned", set())
     given = (Secret("password", "hunter2"), Secret("authToken", "env:X"))
-    with pytest.warns(UserWarning, match="as option 'password'; Spark Connect shows options") as caught:
+    with pytest.warns(
+        UserWarning, match="option 'password' has a secret as a literal, and Spark Connect shows options"
+    ) as caught:
         warn_of_literals(given)
     assert len(caught) == 1
     assert "hunter2" not in str(caught[0].message)

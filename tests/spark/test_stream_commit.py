@@ -130,7 +130,7 @@ def test_a_consumer_that_is_gone_is_made_again(here: Here, streams: Streams) -> 
     streams.publish(name, [b"x"] * 5)
     end = step(reader, start)
     streams.run(lambda js: js.delete_consumer(name, "spark"))
-    with pytest.warns(UserWarning, match="consumer 'spark' of stream .* is gone; it is made again"):
+    with pytest.warns(UserWarning, match="consumer 'spark' of stream .* was deleted and is created again"):
         reader.commit(end)
     streams.publish(name, [b"x"] * 5)
     assert streams.left(name) == [6, 7, 8, 9, 10]
@@ -160,5 +160,7 @@ def test_somebody_elses_consumer_is_not_taken(here: Here, streams: Streams) -> N
     name = streams.new(**INTEREST)
     with jetarrow.sync.connect(streams.url) as client:
         client.jetstream().add_consumer(name, durable_name="theirs", ack_policy="explicit")
-    with pytest.raises(ValueError, match=r"'commitConsumer': consumer 'theirs' of stream .* is there already"):
+    with pytest.raises(
+        ValueError, match=r"'commitConsumer': consumer 'theirs' of stream .* exists with another configuration"
+    ):
         here.stream(name, commitMode="consumer", commitConsumer="theirs").initialOffset()

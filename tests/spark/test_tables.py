@@ -181,7 +181,7 @@ def test_a_time_beyond_what_spark_holds(here: Here, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [packed(pa.table({"t": pa.array([2**60], pa.timestamp("s", "UTC"))}))])
     schema = '{"type":"struct","fields":[{"name":"t","type":"timestamp","nullable":true,"metadata":{}}]}'
-    with pytest.raises(DecodeError, match="messages 1 to 1 has a value that Spark cannot hold"):
+    with pytest.raises(DecodeError, match="messages 1 to 1 has a value that Spark cannot represent"):
         here.read(name, payload="arrow", valueSchema=schema)
 
 

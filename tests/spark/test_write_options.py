@@ -85,7 +85,7 @@ def test_what_would_delete_messages_is_refused(streaming: bool) -> None:
     ("columns", "said"),
     [
         ([("value", TEXT)], "column 'value' cannot be written"),
-        ([("data", TEXT), ("data", TEXT)], "column 'data' is there twice"),
+        ([("data", TEXT), ("data", TEXT)], "column 'data' occurs twice"),
         ([("data", NUMBER)], "column 'data' is int, not binary or string"),
         ([("data", TEXT), ("subject", BinaryType())], "column 'subject' is binary, not string"),
         ([("data", TEXT), ("msg_id", NUMBER)], "column 'msg_id' is int, not string"),

@@ -1,8 +1,8 @@
 """The PySpark data source: ``spark.read.format("jetstream")``.
 
-Spark finds it by itself through the package ``pyspark_jetarrow``; nothing has to be imported or registered.
-Driver and executors need this package, and the same Python: set ``PYSPARK_PYTHON`` where they could differ.
-`progress` and `listener` tell how far a streaming query is, `count_malformed` has it count what could not be decoded.
+Spark discovers it through the package ``pyspark_jetarrow``, without an import or a registration.
+Driver and executors need this package and the same Python version: set ``PYSPARK_PYTHON`` if they could differ.
+`progress` and `listener` report the position of a streaming query. `count_malformed` counts undecodable rows.
 """
 
 from jetarrow.spark.progress import Progress, StreamProgress, count_malformed, listener, progress

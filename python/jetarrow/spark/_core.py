@@ -1,4 +1,4 @@
-"""What Spark needs of jetarrow beyond its public API: the one module of Spark that knows the core's inner names."""
+"""Internal names of the core that the data source uses beyond the public API. No other module here imports them."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ __all__ = [
     "witness",
 ]
 
-# A link, and how often it broke.
+# A connection, and its number of reconnects.
 Witness: TypeAlias = tuple[object, int]
 
-# Messages in Arrow columns, without the wrapper that acknowledges them.
+# Messages in Arrow columns, without the wrapper for acks.
 Batch: TypeAlias = _jetarrow.Batch
-# Messages that a read asked for and that are gone: `stream`, `asked`, `available`, `summary`.
+# Requested messages that the stream no longer has: `stream`, `asked`, `available`, `summary`.
 Loss: TypeAlias = _jetarrow.Loss
-# Makes ids of what rows say, and finds equal ones among their own: `column(batch, subject)`, `forget()`.
+# Computes ids from the content of rows, and finds repeated ids of the user: `column(batch, subject)`, `forget()`.
 ContentIds: TypeAlias = _jetarrow.ContentIds
 
-# Decompresses payloads, with a limit: `rows(batch, start)` gives the next rows, and those that stayed as they were.
+# Decompresses payloads up to a limit: `rows(batch, start)` returns the next rows, and those that failed.
 Decompressor: TypeAlias = _jetarrow.Decompressor
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the name of a stream or a consumer."""
+    """Return whether a text can be the name of a stream or a consumer."""
     try:
         checked_name("stream", text)
     except ValueError:
@@ -61,7 +61,7 @@ def is_name(text: str) -> bool:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether an error passes by itself: a server restarts, or a stream has no leader at the moment."""
+    """Return whether an error is transient: a server restarts, or a stream has no leader."""
     return isinstance(error, NoServersError | TimeoutError | NoRespondersError | ServiceUnavailableError)
 
 
@@ -69,30 +69,30 @@ def api_request(js: jetarrow.sync.JetStream, verb: str, body: dict[str, Any] | N
     """Send one request to JetStream's API.
 
     Args:
-        js: Where to send it.
+        js: The context.
         verb: The subject after the prefix, such as `STREAM.MSG.GET.ORDERS`.
-        body: What is sent as JSON. Default: an empty request.
+        body: The request, sent as JSON. Default: an empty request.
 
     Returns:
-        The decoded answer.
+        The decoded response.
 
     Raises:
-        APIError: The server's answer is an error.
+        APIError: The response is an error.
     """
     return request(js, verb, body)
 
 
 class RangeReader:
-    """Reads a range of a stream as `js.read`, but hands out losses as values, and batches without their wrapper.
+    """Reads a range of a stream as `js.read`, but returns losses as values, and batches without their wrapper.
 
     Args:
-        js: Where to read.
+        js: The context.
         stream: Name of the stream.
-        outage: Seconds for which no server may answer once it is open, as `reconnectTimeout` says. Default: 60.
-        arguments: As `js.read` takes them, except `on_data_loss`.
+        outage: Seconds after which an open read fails if no server responds (`reconnectTimeout`). Default: 60.
+        arguments: As for `js.read`, except `on_data_loss`.
 
     Raises:
-        NotFoundError: There is no such stream.
+        NotFoundError: The stream does not exist.
     """
 
     def __init__(
@@ -103,23 +103,23 @@ class RangeReader:
 
     @property
     def end(self) -> int:
-        """The sequence that it stops before: no more than where the stream ended when it was opened."""
+        """The end of the range, at most that of the stream when it was opened."""
         return self._native.end
 
     @property
     def created(self) -> str:
-        """When the stream was created, as the server writes it."""
+        """Creation time of the stream in the server's format."""
         return self._native.created
 
     def next(self) -> Batch | Loss | StreamRolledBackError | None:
-        """Wait for the next batch, the next loss, or word that the stream went back and is read on; None at the end.
+        """Wait for the next batch, loss or rollback; None at the end.
 
         Raises:
             NotFoundError: The stream was deleted.
-            StreamRecreatedError: The stream was deleted and made again.
-            StreamRolledBackError: It went back behind what was read of it, and `on_rollback` is "fail".
-            DecodeError: A payload cannot be decoded, and the mode says that this is an error.
-            TimeoutError: No server has answered for as long as `outage` says.
+            StreamRecreatedError: The stream was deleted and created again.
+            StreamRolledBackError: The stream was rolled back behind the read position, and `on_rollback` is "fail".
+            DecodeError: A payload cannot be decoded, and the mode is FAILFAST.
+            TimeoutError: No server has responded for `outage` seconds.
         """
         try:
             return self._native.next().block()
@@ -127,12 +127,12 @@ class RangeReader:
             if self._outage is None:
                 raise
             raise TimeoutError(
-                f"jetstream: no server has answered for {self._outage:g} s in the middle of a read; with a larger"
-                " reconnectTimeout it waits for longer"
+                f"jetstream: could not continue the read: no server has answered for {self._outage:g} s; increase"
+                " reconnectTimeout to wait longer"
             ) from error
 
     def close(self) -> None:
-        """Stop reading, and remove the consumer at the server."""
+        """Stop reading and delete the consumer."""
         self._native.close().block()
 
 
@@ -140,13 +140,13 @@ class LatestReader(RangeReader):
     """Reads the last message of each subject as `js.latest`.
 
     Args:
-        js: Where to read.
+        js: The context.
         stream: Name of the stream.
-        as_of_seq: As `js.latest` takes it.
-        arguments: As `RangeReader` takes them.
+        as_of_seq: As for `js.latest`.
+        arguments: As for `RangeReader`.
 
     Raises:
-        NotFoundError: There is no such stream.
+        NotFoundError: The stream does not exist.
     """
 
     def __init__(self, js: jetarrow.sync.JetStream, stream: str, *, as_of_seq: int | None, **arguments: Any) -> None:
@@ -157,7 +157,7 @@ class LatestReader(RangeReader):
         """Wait for the next batch; None at the end.
 
         Raises:
-            DataLossError: All of the messages that count are gone.
+            DataLossError: The stream no longer has any of the messages.
             Exception: As `next`.
         """
         found = self.next()
@@ -169,6 +169,6 @@ class LatestReader(RangeReader):
 
 
 def reason_of(error: Exception) -> str:
-    """What an error of a row says, without the row's number where it begins with that."""
+    """Return the reason of a row's error without the row number that it may begin with."""
     reason = getattr(error, "reason", None)
     return reason if isinstance(reason, str) else str(error).removeprefix("nats: ")

@@ -1,4 +1,4 @@
-"""Connections of the Python workers: one per process and set of options, kept from task to task."""
+"""Connections of the Python workers: one per process and set of options, reused by later tasks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from jetarrow.jetstream.errors import NotFoundError
 from ._core import is_transient
 from .options.connection import ConnectOptions
 
-# How long work that has begun waits for servers that are away, in seconds; as long as js.read does.
+# Seconds for which started work waits for unavailable servers; as in js.read.
 SERVERS_AWAY_TIMEOUT = 60.0
 _RETRY_PAUSE = 0.25
-# Queries that have connections of their own in one process, each with its name.
+# Maximum number of connections of one process that differ only in their name, which has the query.
 _MOST_NAMES = 4
 _MOST_LETTERS = 100
 
 _T = TypeVar("_T")
 
-# A worker is forked, perhaps from a process that has connected: a connection belongs to one process.
+# Keyed by process id, because a worker may be forked from a process with open connections.
 _clients: dict[tuple[int, ConnectOptions], jetarrow.sync.Client] = {}
 
 
@@ -34,15 +34,15 @@ def connect(options: ConnectOptions) -> jetarrow.sync.Client:
     """Open a connection, which the caller closes.
 
     Args:
-        options: Where to, and as whom. Its secrets are looked up here.
+        options: Servers and credentials. Secrets are resolved here.
 
     Returns:
         A connected client.
 
     Raises:
-        NoServersError: No server answers within `options.timeout`.
-        AuthorizationError: A server refuses the credentials.
-        ValueError: A reference to a secret, or a context, leads nowhere in this process, or is not allowed.
+        NoServersError: No server responds within `options.timeout`.
+        AuthorizationError: A server rejects the credentials.
+        ValueError: A reference to a secret, or a context, cannot be resolved in this process, or is not allowed.
     """
     try:
         return jetarrow.sync.connect(**options.arguments())
@@ -55,13 +55,13 @@ def connect(options: ConnectOptions) -> jetarrow.sync.Client:
 def shared_client(options: ConnectOptions) -> jetarrow.sync.Client:
     """Return this process's connection with these options, opened at its first use.
 
-    It ends with the process: Spark replaces a worker whose task has failed, and drops idle ones.
+    It is closed when the process exits: Spark replaces a worker whose task has failed, and stops idle ones.
 
     Args:
-        options: Where to, and as whom.
+        options: Servers and credentials.
 
     Returns:
-        A connected client, which the caller leaves open.
+        A connected client, which the caller must not close.
 
     Raises:
         Exception: As `connect`.
@@ -72,19 +72,19 @@ def shared_client(options: ConnectOptions) -> jetarrow.sync.Client:
     if client is None or client.is_closed:
         _close_oldest(key)
         client = connect(options)
-    # The last one is the one that was used last.
+    # Ordered by last use.
     _clients[key] = client
     return client
 
 
 def _named(options: ConnectOptions) -> ConnectOptions:
-    """The options with a name that says which application and query a task is of, where the user has given none."""
+    """Return the options with a name of application and query, unless the user has given a name."""
     context = TaskContext.get()
     if context is None or options.name is not None:
         return options
     about, query = context.getLocalProperty("spark.job.description"), context.getLocalProperty("sql.streaming.queryId")
     if query is not None and about is not None and f"id = {query}" in about:
-        # A query's description begins with the name that the user has given it.
+        # The description of a named query begins with its name.
         query = about.partition("\n")[0].strip() or query
     parts = ["jetarrow-spark", context.getLocalProperty("spark.app.name"), query]
     name = re.sub(r"[^ -~]+", "_", " ".join(part for part in parts if part))
@@ -92,7 +92,7 @@ def _named(options: ConnectOptions) -> ConnectOptions:
 
 
 def _close_oldest(key: tuple[int, ConnectOptions]) -> None:
-    """Let go of a connection that differs in its name only, where there are many: the one that was not used longest."""
+    """Close the least recently used connections that differ only in their name, if there are too many."""
     process, options = key
     if TaskContext.get() is None or options.name is None:
         return
@@ -102,20 +102,20 @@ def _close_oldest(key: tuple[int, ConnectOptions]) -> None:
 
 
 def jetstream(client: jetarrow.sync.Client, options: ConnectOptions) -> jetarrow.sync.JetStream:
-    """Return the JetStream that the options name.
+    """Return the JetStream context of the options.
 
     Args:
         client: A connected client.
-        options: Its options, with domain or prefix.
+        options: The options, with domain or prefix.
     """
     return client.jetstream(**options.jetstream_arguments())
 
 
 def shared_jetstream(options: ConnectOptions) -> jetarrow.sync.JetStream:
-    """Return the JetStream of `shared_client`.
+    """Return the JetStream context of `shared_client`.
 
     Args:
-        options: Where to, and as whom.
+        options: Servers and credentials.
 
     Raises:
         Exception: As `connect`.
@@ -127,26 +127,26 @@ def no_such_stream(error: NotFoundError, stream: str, options: ConnectOptions, *
     """Return the same error with the stream and the servers in its text.
 
     Args:
-        error: The server's answer.
+        error: The server's error.
         stream: Name of the stream.
-        options: Where it was looked for.
-        gone: Whether it was there before. Default: False.
+        options: The servers.
+        gone: Whether it existed before. Default: False.
     """
     message = f"jetstream: there is no stream {stream!r} at {', '.join(options.servers)}{' any more' if gone else ''}"
     return NotFoundError(error.code, error.description, error.err_code, message=message)
 
 
 def retry_transient(work: Callable[[], _T], *, timeout: float = SERVERS_AWAY_TIMEOUT) -> _T:
-    """Do the work, again and again while the servers do not answer.
+    """Call a function, and retry it while its error is transient.
 
-    For work that a running query depends on: a server that restarts, or a stream without a leader, passes.
+    For requests of a running query: a restart of a server or the election of a leader is waited for.
 
     Args:
-        work: May be done twice.
+        work: The function; it must be idempotent.
         timeout: Seconds until its error is raised. Default: 60, as the option `reconnectTimeout` of reads.
 
     Returns:
-        What `work` returns.
+        The result of `work`.
 
     Raises:
         Exception: Any other error of `work`, at once.

@@ -1,4 +1,4 @@
-"""What Spark knows as `format("jetstream")`."""
+"""The data source `format("jetstream")`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class JetStreamSource(DataSource):
     `payload=json` value struct<...> stands in its place. A schema given to `schema(...)` selects columns by name.
 
     The options are those of `options.read.READ_OPTIONS` and `options.write.WRITE_OPTIONS`. Required are `servers` and
-    `stream` or `streamPattern` for reading. Unknown names only warn, but in a streaming read they are an error: nobody
-    would see the warning.
+    `stream` or `streamPattern` for reading. Unknown options cause a warning, and an error in a streaming read, whose
+    warnings are not visible.
     """
 
     @classmethod
@@ -48,7 +48,7 @@ class JetStreamSource(DataSource):
         """Return all columns.
 
         Raises:
-            ValueError: An option is missing or not valid, so `load()` says so before anything is read.
+            ValueError: An option is missing or not valid, which `load()` raises before anything is read.
         """
         with hide_traceback():
             return full_schema(read_options(self.options, streaming=None).rows)
@@ -72,8 +72,8 @@ class JetStreamSource(DataSource):
     def streamReader(self, schema: StructType) -> JetStreamStreamReader | RefusedStreamReader:
         """Return a reader for a streaming query.
 
-        It raises nothing: Spark 4.3 reports an error of its own in place of what is raised here. What `reader` would
-        raise comes from the reader's methods.
+        It raises no error, because Spark 4.3 replaces errors raised here. The methods of the returned reader raise the
+        errors of `reader`.
 
         Args:
             schema: The columns to read.
@@ -104,7 +104,7 @@ class JetStreamSource(DataSource):
             overwrite: Whether the save mode is overwrite, which is refused.
 
         Raises:
-            Exception: As `target.prepare`, which looks at the stream.
+            Exception: As `target.prepare`, which checks the streams.
         """
         with hide_traceback():
             return JetStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=False))
@@ -118,7 +118,7 @@ class JetStreamSource(DataSource):
 
         Raises:
             UnsupportedError: This Spark is older than 4.1.
-            Exception: As `target.prepare`, which looks at the stream.
+            Exception: As `target.prepare`, which checks the streams.
         """
         with hide_traceback():
             if not hasattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter"):

@@ -1,4 +1,4 @@
-"""Errors that say everything in their line reach the user without a traceback."""
+"""Removal of tracebacks from errors of the data source."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from jetarrow.core.errors import Error
 
 @contextmanager
 def hide_traceback() -> Iterator[None]:
-    """Let our own errors reach Spark as one line, the message first; bugs keep their traceback.
+    """Have Spark show errors of this package without a traceback; other exceptions keep it.
 
-    Spark puts a worker's traceback before the message, unless a variable in that process says otherwise. The
-    worker ends with the exception, so nothing else is affected; outside Spark's workers nothing is done.
+    Spark writes a worker's traceback before the message unless an environment variable is set in the worker. The worker
+    exits after the exception, so nothing else is affected. Outside of Spark's workers this has no effect.
     """
     try:
         yield
     except Exception as error:
-        # Exactly ValueError: its subclasses, of Arrow for one, would be bugs.
+        # Only ValueError itself: subclasses, such as those of Arrow, indicate a defect.
         if (isinstance(error, Error) or type(error) is ValueError) and _in_spark_worker():
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise

@@ -1,4 +1,4 @@
-"""How far a streaming query is, stream by stream: out of what Spark tells of its progress."""
+"""Progress of a streaming query by stream, computed from the progress that Spark reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jetarrow.spark.sink.progress_file import read_duplicates
 from jetarrow.spark.source.offsets import Offset
 
-# The name under which Spark counts.
+# Name of the observed metric in Spark.
 _OBSERVED = "jetarrow_malformed"
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamProgress:
-    """How far a query is in one stream.
+    """Progress of a query in one stream.
 
     Attributes:
         stream: Name of the stream.
         offset: The next sequence that the query reads.
-        latest: The sequence after the last message that the query waits for, when it last looked; None where Spark does
-            not say it (before 4.2).
-        lag: Sequences between the two: so many messages wait at most, as some may be deleted. None as `latest`.
-        rate: Sequences per second in the last batch.
+        latest: The sequence after the last matching message, when the query last checked; None before Spark 4.2.
+        lag: Sequences between the two: the maximum number of pending messages, because some sequences may be deleted.
+            None if `latest` is None.
+        rate: Sequences per second of the last batch.
     """
 
     stream: str
@@ -40,12 +40,12 @@ class StreamProgress:
 
 
 class Progress(list[StreamProgress]):
-    """How far a query is, by stream; and what became of the rows of its last batch.
+    """Progress of a query by stream, and counts of the rows of its last batch.
 
     Attributes:
-        malformed: Rows whose payload could not be decoded, where `count_malformed` counts them; else None.
-        duplicates: Rows of which the stream that is written to had a message with their id, so that they were not
-            stored; None where it writes elsewhere, and where the driver is on another machine.
+        malformed: Number of rows whose payload could not be decoded; None without `count_malformed`.
+        duplicates: Number of rows that the target stream did not store because it had their message ids; None if the
+            query does not write to a stream, or if the driver is on another machine.
     """
 
     malformed: int | None = None
@@ -53,10 +53,10 @@ class Progress(list[StreamProgress]):
 
 
 def count_malformed(frame: DataFrame, *, column: str = "_corrupt_record") -> DataFrame:
-    """Have the rows counted whose payload could not be decoded; `progress` tells how many there were.
+    """Count the rows whose payload could not be decoded; `progress` returns the number.
 
     Args:
-        frame: What was read with `payload=json` and `mode=PERMISSIVE`; filter such rows out behind this.
+        frame: A DataFrame read with `payload=json` and `mode=PERMISSIVE`; filter such rows after this.
         column: As the option `columnNameOfCorruptRecord`.
 
     Returns:
@@ -68,13 +68,13 @@ def count_malformed(frame: DataFrame, *, column: str = "_corrupt_record") -> Dat
 
 
 def progress(query: StreamingQuery | Mapping[str, Any]) -> Progress:
-    """Return how far a query was at the end of its last batch, in every stream that it reads.
+    """Return the progress of a query at the end of its last batch, for every stream that it reads.
 
     Args:
-        query: A query, or what `query.lastProgress` or a listener's event gave.
+        query: A query, or the value of `query.lastProgress` or of a listener's event.
 
     Returns:
-        By stream, sorted; empty before the end of the first batch, and where it reads no streams.
+        The progress by stream, sorted; empty before the end of the first batch, and if the query reads no streams.
     """
     last: Any = query if isinstance(query, Mapping) else query.lastProgress
     found = Progress()
@@ -91,12 +91,12 @@ def progress(query: StreamingQuery | Mapping[str, Any]) -> Progress:
 
 
 def listener(hear: Callable[[str, Progress], object]) -> StreamingQueryListener:
-    """Return a listener for `spark.streams.addListener` that tells of every batch of every query that reads streams.
+    """Return a listener for `spark.streams.addListener` that reports every batch of every query that reads streams.
 
     Args:
-        hear: Called with the query's name, or its id where it has none, and what `progress` returns.
+        hear: Called with the query's name, or its id if it has none, and the result of `progress`.
     """
-    # Workers have no use for it.
+    # Imported here, because workers do not need it.
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     class Listener(StreamingQueryListener):
@@ -117,7 +117,7 @@ def listener(hear: Callable[[str, Progress], object]) -> StreamingQueryListener:
 
 
 def _of_source(end: Offset, start: Offset | None, latest: Offset | None, seconds: float) -> list[StreamProgress]:
-    # The end of a batch knows where it begins; Spark's start is another one in the first batch of a query.
+    # The end offset contains the begin of its batch; Spark's start offset differs in the first batch of a query.
     begin = end.start or (start.streams if start is not None else {})
     found = []
     for name, entry in end.streams.items():
@@ -129,7 +129,7 @@ def _of_source(end: Offset, start: Offset | None, latest: Offset | None, seconds
 
 
 def _offset(given: Any) -> Offset | None:
-    """An offset of ours, None where it is another source's, or there is none."""
+    """Return an offset of this source; None for an offset of another source, or none."""
     try:
         return Offset.of(json.loads(given) if isinstance(given, str) else given)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The columns of the source, and Arrow batches in exactly the schema that Spark demands."""
+"""Columns of the source, and conversion of Arrow batches to the exact schema that Spark requires."""
 
 from __future__ import annotations
 
@@ -60,20 +60,19 @@ _DECODABLE = (
 
 
 class ArrowBatch(Protocol):
-    """What `js.read` yields, as far as it is used here."""
+    """The part of a batch of `js.read` that is used here."""
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
 
 def full_schema(options: RowOptions) -> StructType | str:
-    """Return all columns that the options ask for; with a `valueSchema` in DDL as DDL, which only Spark can parse.
+    """Return the columns of the source for the options; as DDL if `valueSchema` is DDL, which only Spark can parse.
 
     Args:
-        options: What the user has set.
+        options: The row options.
 
     Raises:
-        ValueError: `payload` is json or arrow, and nothing says what is in it; or `valueSchema` is not JSON that Spark
-            wrote.
+        ValueError: `payload` is json or arrow without a `valueSchema`; or `valueSchema` is not JSON of Spark.
     """
     extra = [_TIME_NS] if options.time_ns else []
     extra += [_REPLY] if options.reply else []
@@ -100,11 +99,11 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     """Check the schema of a read: a projection by name of the source's columns, in any order, types equal.
 
     Args:
-        schema: What Spark asks for; nullability may be wider than the source's.
-        options: What the user has set. Default: nothing.
+        schema: The requested schema; a column may be nullable although that of the source is not.
+        options: The row options. Default: none set.
 
     Raises:
-        ValueError: Another column, another type, a column twice, none at all, or a nullable column as not nullable.
+        ValueError: A column is unknown, has another type, occurs twice or must be nullable; or there is none.
     """
     options = options or RowOptions()
     columns = {field.name: field for field in (*SCHEMA, _TIME_NS, _REPLY)}
@@ -115,7 +114,7 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
         del columns["data"]
         columns["value"] = StructField("value", StructType())
         columns |= {field.name: field for field in _corrupt(options)}
-    # simpleString leaves nullability out: a schema written as DDL is nullable throughout.
+    # simpleString omits nullability, because all columns of a DDL schema are nullable.
     types = {name: field.dataType.simpleString() for name, field in columns.items()}
     if "value" in types:
         types["value"] = "struct<...>"
@@ -134,7 +133,7 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
 
 
 def _column_problems(schema: StructType, columns: Mapping[str, StructField], types: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with columns of a read, given those of the source and their types as text."""
+    """Yield problems of the columns of a read, given those of the source and their types as text."""
     for field in schema:
         kind = field.dataType.simpleString()
         if field.name == "value" and isinstance(field.dataType, StructType):
@@ -150,7 +149,7 @@ def _column_problems(schema: StructType, columns: Mapping[str, StructField], typ
 
 
 def _check_decodable(kind: DataType, path: str, payload: Payload) -> None:
-    """Raise ValueError for a type that JSON, or an Arrow message, has no form for."""
+    """Raise ValueError for a type that cannot be decoded from JSON, or from an Arrow message."""
     arrow = payload == Payload.ARROW
     if isinstance(kind, StructType):
         for field in kind:
@@ -169,10 +168,10 @@ def _check_decodable(kind: DataType, path: str, payload: Payload) -> None:
 
 
 def _check_table(schema: StructType) -> None:
-    """Raise ValueError for what is not read out of Arrow messages."""
+    """Raise ValueError for columns that cannot be read from Arrow messages."""
     value = schema["value"].dataType
     assert isinstance(value, StructType)  # as it was checked
-    # The rows are read side by side with the messages' columns, and told apart by name.
+    # Fields of `value` are read next to the columns of the messages, and are identified by their names.
     beside = {"_corrupt_record", "_error", *schema.names, *(["timestamp"] if "time_ns" in schema.names else [])}
     if both := sorted(beside & set(value.names)):
         raise ValueError(
@@ -186,7 +185,7 @@ def _check_table(schema: StructType) -> None:
 
 
 def _never_null(kind: DataType, path: str) -> Iterator[str]:
-    """What in a type may not be null."""
+    """Yield the paths in a type that are not nullable."""
     if isinstance(kind, StructType):
         for field in kind:
             yield from [] if field.nullable else [f"{path}.{field.name}"]
@@ -200,8 +199,8 @@ def _never_null(kind: DataType, path: str) -> Iterator[str]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark demands for a Spark schema."""
-    # Spark 4.2 has a parameter for the zone; before it UTC is the default, and there is none.
+    """Return the Arrow schema that Spark requires for a Spark schema."""
+    # Spark 4.2 has a parameter for the time zone; earlier versions use UTC.
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)
 
@@ -222,13 +221,13 @@ def _ddl(field: StructField) -> str:
 
 
 class Retyper:
-    """Gives batches the Arrow schema of a Spark schema, without touching a buffer.
+    """Replaces the schema of batches by the Arrow schema of a Spark schema, without copying a buffer.
 
-    Spark compares the first batch's schema with its own, down to the nullability of list elements. Names and
-    nullability live in the Arrow schema alone, so the same arrays are handed on under another one.
+    Spark compares the first batch's schema with its own, including the nullability of list elements. Names and
+    nullability are only in the Arrow schema, so the same arrays are exported with another schema.
 
     Args:
-        schema: The Spark schema, of the columns that the batches have.
+        schema: The Spark schema of the batches' columns.
     """
 
     def __init__(self, schema: StructType) -> None:
@@ -242,7 +241,7 @@ class Retyper:
             batch: Any Arrow batch of the same columns and types.
 
         Raises:
-            TypeError: It has other columns or types: handing it on would misread memory.
+            TypeError: The batch has other columns or types, whose memory would be misread.
         """
         exported = pa.record_batch(batch)
         if self._checked is None or not exported.schema.equals(self._checked):
@@ -255,7 +254,9 @@ class Retyper:
         if actual.names != wanted.names or not all(
             _same_layout(a.type, w.type) and (w.nullable or not a.nullable) for a, w in zip(actual, wanted, strict=True)
         ):
-            raise TypeError(f"jetstream: js.read gave ({actual}), Spark expects ({wanted})")
+            raise TypeError(
+                f"jetstream: could not convert a batch: js.read returned ({actual}), Spark expects ({wanted})"
+            )
 
 
 class _Relabelled:
@@ -271,7 +272,7 @@ class _Relabelled:
 
 
 def _same_layout(actual: Any, wanted: Any) -> bool:
-    """Whether the two types differ at most in field names and nullability, and never towards fewer nulls."""
+    """Return whether two types differ only in field names and nullability, and `wanted` is nullable if `actual` is."""
     if actual.id != wanted.id or actual.num_fields != wanted.num_fields:
         return False
     if actual.num_fields == 0:

@@ -1,1 +1,1 @@
-"""The options of `format("jetstream")`: read from texts, checked, with their defaults."""
+"""The options of `format("jetstream")`: parsing, validation and defaults."""

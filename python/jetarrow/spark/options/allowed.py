@@ -1,7 +1,7 @@
-"""Which references to secrets are followed: what the operator allows in the environment of Spark's Python processes.
+"""References to secrets that the operator allows, by the environment of Spark's Python processes.
 
-On a server that many share (Spark Connect, SQL) anybody may set options, servers included: a reference that is followed
-anywhere would send any file and variable of the workers to any address.
+On a shared server (Spark Connect, SQL) any user may set options, including servers. Unrestricted references would send
+any file and variable of the workers to any address.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WHERE = "in the environment of the driver and, as spark.executorEnv.{0}, of the
 
 
 def check_variable(option: str, name: str) -> None:
-    """Check that a variable may be looked at.
+    """Check that an environment variable may be read.
 
     Args:
         option: Name of the option that refers to it.
@@ -29,31 +29,31 @@ def check_variable(option: str, name: str) -> None:
     """
     patterns = os.environ.get(NAMES, _DEFAULT_NAMES)
     if not any(fnmatchcase(name, pattern.strip()) for pattern in patterns.split(",")):
-        raise _refused(option, f"env:{name}", NAMES, f"allows {patterns or 'none'}", f"{name} or a pattern for it")
+        raise _not_allowed(option, f"env:{name}", NAMES, f"allows {patterns or 'none'}", f"{name} or a pattern for it")
 
 
 def check_file(option: str, path: str) -> None:
-    """Check that a file may be read, links followed.
+    """Check that a file may be read, after resolving links.
 
     Args:
         option: Name of the option that refers to it.
         path: Its path.
 
     Raises:
-        ValueError: It is in none of the directories of `JETARROW_SECRET_DIRS` (default none).
+        ValueError: The file is not in a directory of `JETARROW_SECRET_DIRS` (default none).
     """
     dirs = os.environ.get(DIRS, "")
     real = os.path.realpath(path)
     inside = (real.startswith(os.path.join(os.path.realpath(one), "")) for one in dirs.split(os.pathsep) if one)
     if not any(inside):
-        said = f"allows {dirs}" if dirs else "is not set"
-        raise _refused(option, f"file {path!r}", DIRS, said, "the directory of the secrets, such as /run/secrets")
+        rule = f"allows {dirs}" if dirs else "is not set"
+        raise _not_allowed(option, f"file {path!r}", DIRS, rule, "the directory of the secrets, such as /run/secrets")
 
 
 def check_path(option: str, path: str) -> None:
-    """Check a plain path to keys: it is bound to the operator's directories once there are any.
+    """Check a plain path to keys: it must be in the operator's directories if there are any.
 
-    Nothing of such a file is sent but a JWT, and the server's nonce signed with the key.
+    Only a JWT of such a file is sent, and the server's nonce signed with the key.
 
     Args:
         option: Name of the option.
@@ -67,7 +67,7 @@ def check_path(option: str, path: str) -> None:
 
 
 def check_context(name: str) -> None:
-    """Check that a context of the `nats` tool may be used: it holds credentials.
+    """Check that a context of the `nats` tool, which has credentials, may be used.
 
     Args:
         name: The context.
@@ -77,26 +77,26 @@ def check_context(name: str) -> None:
     """
     patterns = os.environ.get(CONTEXTS, "")
     if not any(fnmatchcase(name, pattern.strip()) for pattern in patterns.split(",")):
-        said = f"allows {patterns}" if patterns else "is not set"
-        raise _refused("context", f"context {name!r}", CONTEXTS, said, f"{name} or a pattern for it")
+        rule = f"allows {patterns}" if patterns else "is not set"
+        raise _not_allowed("context", f"context {name!r}", CONTEXTS, rule, f"{name} or a pattern for it")
 
 
 def check_spark_file(option: str, name: str) -> None:
-    """Check that a name stays among the files that were given to `addFile`.
+    """Check that a name refers to a file that was given to `addFile`.
 
     Args:
         option: Name of the option that refers to it.
         name: The file's name.
 
     Raises:
-        ValueError: It is absolute, or has `..` in it.
+        ValueError: The name is absolute, or contains `..`.
     """
     if os.path.isabs(name) or ".." in re.split(r"[/\\]", name):
         raise ValueError(f"jetstream option '{option}': 'sparkfile:{name}' is not the name of a file given to addFile")
 
 
-def _refused(option: str, what: str, variable: str, said: str, value: str) -> ValueError:
+def _not_allowed(option: str, reference: str, variable: str, rule: str, value: str) -> ValueError:
     return ValueError(
-        f"jetstream option '{option}': {what} is not a secret that may be used here: {variable} {said}; the operator"
-        f" of this Spark sets {variable} to {value}, {_WHERE.format(variable)}"
+        f"jetstream option '{option}': {reference} is not allowed here: {variable} {rule}; the operator can"
+        f" set {variable} to {value}, {_WHERE.format(variable)}"
     )

@@ -1,4 +1,4 @@
-"""Where a read begins and ends, as the options of offsets and times give it."""
+"""Begin and end of a read, from the options of offsets and times."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LATEST = -1
 
 @dataclass(frozen=True)
 class Bound:
-    """One end of what is to be read.
+    """Begin or end of a read.
 
     Attributes:
-        default: EARLIEST or LATEST, for streams that are not named; None where no option is set.
-        named: Per stream a sequence, EARLIEST or LATEST. Default: none.
-        time: Instead of all that: the first message at or after this time (RFC 3339). Default: None.
+        default: EARLIEST or LATEST, for streams that are not named; None if no option is set.
+        named: A sequence, EARLIEST or LATEST by stream. Default: none.
+        time: Instead of both: the first message at or after this time (RFC 3339). Default: None.
     """
 
     default: int | None
@@ -28,19 +28,19 @@ class Bound:
     time: str | None = None
 
     def of(self, stream: str, default: int) -> int:
-        """Return the position in one stream; `default` where no option is set."""
+        """Return the position in one stream; `default` if no option is set."""
         if self.default is None:
             return default
         return self.named.get(stream, self.default)
 
 
 def bounds(options: OptionTexts, streams: tuple[str, ...], *, streaming: bool | None) -> tuple[Bound, Bound]:
-    """Return where to start and where to end.
+    """Return begin and end of a read.
 
     Args:
-        options: What the user has set.
-        streams: The streams named in the options; empty where a pattern finds them.
-        streaming: Whether it is a streaming query; None where that is not known yet.
+        options: The options of the user.
+        streams: The streams named in the options; empty if they are selected by a pattern.
+        streaming: Whether it is a streaming query; None if it is not known yet.
 
     Raises:
         ValueError: A value is not valid.
@@ -50,7 +50,7 @@ def bounds(options: OptionTexts, streams: tuple[str, ...], *, streaming: bool | 
     for side, default in (("starting", EARLIEST), ("ending", LATEST)):
         offsets = _offsets(options, f"{side}Offsets", default, streams=streams, streaming=streaming)
         text = options.text(f"{side}Timestamp")
-        # Timestamps win over offsets, which still have to be valid.
+        # Timestamps override offsets, which must still be valid.
         found.append(Bound(default, time=parse_time(f"{side}Timestamp", text, zone)) if text else offsets)
     start, end = found
     if streaming and (end.default is not None or end.time is not None):
@@ -64,7 +64,7 @@ def _offsets(
 ) -> Bound:
     text = options.text(name)
     starts = default == EARLIEST
-    # A batch has nothing to read from the latest on, and nothing ends at the earliest: as with Kafka that is refused.
+    # A batch cannot start at the latest offset, and no read can end at the earliest; as in Spark's Kafka source.
     words = {"earliest": EARLIEST} if starts else {}
     if not starts or streaming is not False:
         words["latest"] = LATEST

@@ -1,4 +1,4 @@
-"""The options that take one of a few values; the first of each is its default."""
+"""Options with a closed set of values; the first value is the default."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Payload(StrEnum):
-    """What becomes of a payload: option `payload`."""
+    """Decoding of payloads: option `payload`."""
 
     BINARY = "binary"
     STRING = "string"
@@ -15,7 +15,7 @@ class Payload(StrEnum):
 
 
 class ParseMode(StrEnum):
-    """What becomes of payloads that cannot be decoded: option `mode`, with the names of Spark's own JSON source."""
+    """Handling of undecodable payloads: option `mode`, with the names of Spark's JSON source."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -23,7 +23,7 @@ class ParseMode(StrEnum):
 
 
 class Compression(StrEnum):
-    """How payloads are compressed: option `compression`."""
+    """Compression of payloads: option `compression`."""
 
     NONE = "none"
     ZLIB = "zlib"
@@ -31,14 +31,14 @@ class Compression(StrEnum):
 
 
 class ReadMode(StrEnum):
-    """Which messages are read: option `readMode`."""
+    """Selection of messages: option `readMode`."""
 
     ALL = "all"
     LATEST = "latest"
 
 
 class ReaderKind(StrEnum):
-    """How messages are fetched: option `reader`."""
+    """Protocol of reads: option `reader`."""
 
     AUTO = "auto"
     PULL = "pull"
@@ -46,7 +46,7 @@ class ReaderKind(StrEnum):
 
 
 class CommitMode(StrEnum):
-    """How a streaming query lets the server forget what it has processed: option `commitMode`."""
+    """Removal of processed messages from the server by a streaming query: option `commitMode`."""
 
     NONE = "none"
     PURGE = "purge"
@@ -54,7 +54,7 @@ class CommitMode(StrEnum):
 
 
 class FailOnDataLoss(StrEnum):
-    """Whether messages that are gone are an error: option `failOnDataLoss`."""
+    """Whether lost messages are an error: option `failOnDataLoss`."""
 
     TRUE = "true"
     FALSE = "false"
@@ -62,7 +62,7 @@ class FailOnDataLoss(StrEnum):
 
 
 class OnRecreated(StrEnum):
-    """Where a streaming query goes on when a stream was deleted and made again: option `onRecreated`."""
+    """Reaction of a streaming query to a stream that was deleted and created again: option `onRecreated`."""
 
     FAIL = "fail"
     EARLIEST = "earliest"
@@ -70,7 +70,7 @@ class OnRecreated(StrEnum):
 
 
 class OnRollback(StrEnum):
-    """Where a streaming query goes on when its stream went back behind it: option `onRollback`."""
+    """Reaction of a streaming query to a rollback of a stream behind its position: option `onRollback`."""
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -78,7 +78,7 @@ class OnRollback(StrEnum):
 
 
 class PublishMode(StrEnum):
-    """How rows are published: option `publishMode`."""
+    """Protocol of publishing: option `publishMode`."""
 
     ASYNC = "async"
     FAST = "fast"
@@ -87,14 +87,14 @@ class PublishMode(StrEnum):
 
 
 class Dedup(StrEnum):
-    """What a row without a `msg_id` gets: option `dedup`."""
+    """Message id of rows without a `msg_id`: option `dedup`."""
 
     CONTENT = "content"
     NONE = "none"
 
 
 class ExactlyOnce(StrEnum):
-    """For how long what a query writes again is recognised: option `exactlyOnce`."""
+    """Period in which rewritten rows are recognised: option `exactlyOnce`."""
 
     WINDOW = "window"
     STATE = "state"

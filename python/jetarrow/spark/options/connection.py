@@ -1,4 +1,4 @@
-"""The options of a connection, which reading and writing share: where the servers are, and who we are."""
+"""Connection options of reads and writes: servers and credentials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .allowed import check_context
 from .option_texts import OptionTexts, invalid, server_list
 from .secrets import REFERENCES, Secret, warn_of_literals
 
-# Spark itself hides the values of these names in plans, as they match its spark.redaction.regex.
+# Spark hides the values of these names in plans, because they match spark.redaction.regex.
 _SECRETS = ("password", "authToken", "credsSecret", "nkeySecret")
 _FILES = ("credsFile", "nkeyFile", "tlsCaFile", "tlsCertFile", "tlsKeyFile")
 CONNECT_OPTIONS = (
@@ -28,25 +28,25 @@ CONNECT_OPTIONS = (
     "tlsHostname",
     "tlsHandshakeFirst",
 )
-# One kind of credentials at a time, else the server picks what was not meant.
+# Only one kind of credentials is accepted, because the server would select one of several.
 _CREDENTIALS = ("user", "authToken", "credsFile", "credsSecret", "nkeyFile", "nkeySecret")
 
 
 @dataclass(frozen=True)
 class ConnectOptions:
-    """Checked options of a connection. Secrets are references, which every worker resolves for itself.
+    """Validated options of a connection. Secrets are references that every worker resolves.
 
     Attributes:
         servers: Addresses, each ``nats://host:port`` or ``tls://host:port``.
-        secrets: Who we are and what proves it, and files of TLS. Default: none.
-        js_domain: The domain whose JetStream is meant. Default: the server's own.
-        api_prefix: First tokens of the subjects of JetStream's API, instead of a domain. Default: the server's own.
-        inbox_prefix: First tokens of the subjects that answers come to. Default: `_INBOX`.
-        timeout: Seconds for one attempt at one server. Default: 2.
-        name: What the server calls our connections. Default: jetarrow-spark, in a task with application and query.
+        secrets: Credentials, and files of TLS. Default: none.
+        js_domain: JetStream domain. Default: that of the server.
+        api_prefix: Prefix of the subjects of the JetStream API, instead of a domain. Default: that of the server.
+        inbox_prefix: Prefix of reply subjects. Default: `_INBOX`.
+        timeout: Seconds for one attempt to connect to one server. Default: 2.
+        name: Name of the connection. Default: jetarrow-spark, in a task with application and query.
         context: A context of the `nats` tool on every machine, in place of servers and secrets. Default: none.
-        tls_hostname: The name that the servers' certificates must carry. Default: the host of each address.
-        tls_first: Whether TLS begins before the server's first word. Default: False.
+        tls_hostname: Name that the servers' certificates must have. Default: the host of each address.
+        tls_first: Whether the TLS handshake precedes INFO. Default: False.
     """
 
     servers: tuple[str, ...]
@@ -63,16 +63,16 @@ class ConnectOptions:
     def arguments(self) -> dict[str, Any]:
         """Resolve the secrets, and return the arguments of `jetarrow.sync.connect`.
 
-        References are looked up once more at each reconnect: what has expired may have been replaced.
+        References are resolved again at each reconnect, because expired secrets may have been replaced.
 
         Raises:
-            ValueError: A reference leads nowhere in this process, or is not allowed.
+            ValueError: A reference cannot be resolved in this process, or is not allowed.
         """
         found: dict[str, Any] = {
             "name": self.name or "jetarrow-spark",
             "connect_timeout": self.timeout,
-            # A worker may outlive any outage; what waits for the server has a timeout of its own. Not -1: with that
-            # the first connect would go on for ever as well.
+            # Unlimited, because every request has its own timeout. Not -1, which would also make the first connect
+            # unlimited.
             "max_reconnect_attempts": 1_000_000_000,
             "reconnect_time_wait": 0.25,
         }
@@ -94,7 +94,7 @@ class ConnectOptions:
                     found[secret.option] = again
                 case "authToken":
                     found["token"] = again
-                # The client reads a file of keys whenever it connects.
+                # The client reads credential files at every connect.
                 case "credsFile" | "credsSecret":
                     found["user_credentials"] = secret.path() or RawCredentials(text)
                 case "nkeyFile" | "nkeySecret":
@@ -115,7 +115,7 @@ class ConnectOptions:
         return {} if self.api_prefix is None else {"prefix": self.api_prefix}
 
     def warn(self) -> None:
-        """Warn, once per process and option, of secrets that were given in place of a reference."""
+        """Warn once per process and option if a secret was given instead of a reference."""
         warn_of_literals(tuple(secret for secret in self.secrets if secret.option in _SECRETS))
 
 
@@ -123,22 +123,22 @@ def connect_options(given: OptionTexts) -> ConnectOptions:
     """Read and check the options of a connection.
 
     Args:
-        given: What the user has set.
+        given: The options of the user.
 
     Returns:
-        The options, with secrets still unresolved.
+        The options, with unresolved secrets.
 
     Raises:
-        ValueError: An option is missing, not valid, or does not go with another one.
+        ValueError: An option is missing, not valid, or excluded by another one.
     """
     context = given.text("context")
     if context is None:
         servers = server_list(given.required("servers", "a comma list such as nats://host:4222"))
     else:
-        # What a context holds is sent to its own servers only, and not to those that anybody names.
+        # Credentials of a context are sent only to the servers of that context.
         for name in ("servers", *_CREDENTIALS, *_FILES, "tlsHostname", "tlsHandshakeFirst"):
             if given.text(name) is not None:
-                raise invalid(name, "does not go with 'context', which says where and as whom", "one of them")
+                raise invalid(name, "excludes 'context', which has servers and credentials", "one of the two")
         servers = (f"those of context {context}",)
     secrets = {name: text for name in _SECRETS if (text := given.raw(name)) is not None}
     secrets |= {name: text for name in _FILES if (text := given.text(name)) is not None}

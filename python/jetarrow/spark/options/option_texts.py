@@ -1,4 +1,4 @@
-"""Values out of the texts of options; an error names the option and its valid values in one line."""
+"""Parsing of option texts; an error names the option and its valid values in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jetarrow.spark._core import is_name
 
 _E = TypeVar("_E", bound=StrEnum)
 
-# What Spark itself adds to the options of a source or a sink.
+# Options that Spark adds to those of a source or a sink.
 _FROM_SPARK = frozenset({"path", "checkpointlocation", "owner", "provider", "queryname"})
 _SCHEMES = ("nats", "tls")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
@@ -22,7 +22,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400
 
 
 class OptionTexts:
-    """What the user and Spark have set, name to text; names in any case.
+    """Options of the user and of Spark, text by name; names are not case-sensitive.
 
     Args:
         given: Names and values.
@@ -34,12 +34,12 @@ class OptionTexts:
         self._known = known
 
     def raw(self, name: str) -> str | None:
-        """Return the value as it is, None where it is missing or only space."""
+        """Return the unchanged value; None if it is missing or blank."""
         text = self._options.get(name.lower(), "")
         return text if text.strip() else None
 
     def text(self, name: str) -> str | None:
-        """Return the value without the space around it, None where nothing is left."""
+        """Return the value without surrounding white space; None if it is missing or blank."""
         text = self.raw(name)
         return None if text is None else text.strip()
 
@@ -55,7 +55,7 @@ class OptionTexts:
         """
         text = self.text(name)
         if text is None:
-            unknown = ", ".join(self.unknown())  # most likely a slip of the pen
+            unknown = ", ".join(self.unknown())  # probably a misspelled name
             given = f" (unknown options given: {unknown})" if unknown else ""
             raise invalid(name, f"is required{given}", valid)
         return text
@@ -65,14 +65,14 @@ class OptionTexts:
     @overload
     def positive(self, name: str, default: None) -> int | None: ...
     def positive(self, name: str, default: int | None) -> int | None:
-        """Return a count from 1.
+        """Return an integer of at least 1.
 
         Args:
             name: The option.
-            default: What it is where it is not set.
+            default: The value if it is not set.
 
         Raises:
-            ValueError: It is no whole number from 1.
+            ValueError: The value is not an integer of at least 1.
         """
         text = self._options.get(name.lower())
         if text is None:
@@ -82,10 +82,10 @@ class OptionTexts:
         return int(text)
 
     def limit(self, name: str) -> int | None:
-        """Return a count from 1, None where it is not set.
+        """Return an integer of at least 1; None if it is not set.
 
         Raises:
-            ValueError: It is no whole number from 1.
+            ValueError: The value is not an integer of at least 1.
         """
         return self.positive(name, None)
 
@@ -94,18 +94,18 @@ class OptionTexts:
 
         Args:
             name: The option; its value is such as 1048576, 512k, 8m or 1g.
-            default: What it is where it is not set.
+            default: The value if it is not set.
 
         Raises:
-            ValueError: It is no such text.
+            ValueError: The value has another format.
         """
         return _bytes(name, self.text(name) or default, default)
 
     def size_limit(self, name: str) -> int | None:
-        """Return a number of bytes, None where it is not set.
+        """Return a number of bytes; None if it is not set.
 
         Raises:
-            ValueError: It is no text as `size` takes it.
+            ValueError: The value is not a size.
         """
         text = self.text(name)
         return None if text is None else _bytes(name, text, "no limit")
@@ -115,7 +115,7 @@ class OptionTexts:
 
         Args:
             name: The option.
-            default: What it is where it is not set.
+            default: The value if it is not set.
 
         Raises:
             ValueError: It is neither true nor false.
@@ -123,19 +123,19 @@ class OptionTexts:
         return self._one_of(name, ("true", "false") if default else ("false", "true")) == "true"
 
     def choice(self, name: str, kind: type[_E]) -> _E:
-        """Return one of the values of `kind`, given in any case; the first is the default.
+        """Return one of the values of `kind`, not case-sensitive; the first is the default.
 
         Args:
             name: The option.
             kind: Its values.
 
         Raises:
-            ValueError: It is none of them.
+            ValueError: The value is not one of them.
         """
         return kind(self._one_of(name, [member.value for member in kind]))
 
     def choice_or_none(self, name: str, kind: type[_E]) -> _E | None:
-        """Return one of the values of `kind`, as `choice`, but None where the option is not set."""
+        """Return one of the values of `kind`, as `choice`; None if the option is not set."""
         return None if self.text(name) is None else self.choice(name, kind)
 
     def seconds(self, name: str, default: str) -> float:
@@ -143,10 +143,10 @@ class OptionTexts:
 
         Args:
             name: The option; its value is such as 500ms, 90s, 2m, 1h or 1d.
-            default: What it is where it is not set.
+            default: The value if it is not set.
 
         Raises:
-            ValueError: It is no such text.
+            ValueError: The value has another format.
         """
         text = self.text(name) or default
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.lower())
@@ -155,21 +155,21 @@ class OptionTexts:
         return float(found[1]) * _UNITS[found[2]]
 
     def unknown(self) -> list[str]:
-        """Return the names that neither this source nor Spark knows, in lower case, sorted."""
+        """Return the unknown names in lower case, sorted."""
         names = self._options.keys() - {name.lower() for name in self._known} - _FROM_SPARK
         return sorted(name for name in names if not name.startswith("option."))
 
     def warn_of_unknown(self) -> None:
-        """Warn of unknown names, without their values: one may be a secret."""
+        """Warn of unknown names, without their values, which may be secrets."""
         if unknown := self.unknown():
             ignored, known = ", ".join(unknown), ", ".join(self._known)
             warnings.warn(f"jetstream: unknown options ignored: {ignored}; known: {known}", stacklevel=3)
 
     def refuse_unknown(self) -> None:
-        """Refuse unknown names, without their values; for where nobody would see a warning.
+        """Reject unknown names, for reads whose warnings are not visible.
 
         Raises:
-            ValueError: There are some; the text has the nearest known ones.
+            ValueError: There are unknown names; the text has similar known names, but no values.
         """
         if not (unknown := self.unknown()):
             return
@@ -191,8 +191,8 @@ def invalid(option: str, problem: str, valid: str) -> ValueError:
 
     Args:
         option: Its name.
-        problem: What is wrong with it.
-        valid: What would be valid.
+        problem: The problem with its value.
+        valid: Its valid values.
 
     Returns:
         The error, not raised.
@@ -209,19 +209,19 @@ def server_list(text: str) -> tuple[str, ...]:
     """Return the addresses of a comma list, each with its scheme.
 
     Raises:
-        ValueError: One is not an address, or has a user or a password in it; or there is none.
+        ValueError: An address is not valid, or has a user or a password; or there is none.
     """
     valid = "a comma list of nats://host:port, tls://host:port or host:port"
     servers = []
-    if "@" in text:  # nothing of it is shown: it holds a secret, which may have a comma in it
-        raise invalid("servers", "user and password do not belong into an address", valid)
+    if "@" in text:  # the text is not shown, because it has a secret, which may contain a comma
+        raise invalid("servers", "an address must not have user and password", valid)
     for item in items(text):
         url = item if "://" in item else f"nats://{item}"
         try:
             parts = urlsplit(url)
             sound = parts.scheme in _SCHEMES and parts.hostname and (parts.port is None or parts.port > 0)
             sound = sound and parts.path in ("", "/") and not parts.query and not parts.fragment
-        except ValueError:  # what urlsplit says of a bad port or a bad IPv6 address
+        except ValueError:  # urlsplit raises it for an invalid port or IPv6 address
             sound = False
         if not sound:
             raise invalid("servers", f"{item!r} is not an address", valid)
@@ -235,7 +235,7 @@ def stream_names(text: str) -> tuple[str, ...]:
     """Return the names of a comma list of streams.
 
     Raises:
-        ValueError: One cannot be the name of a stream, or is there twice; or there is none.
+        ValueError: A name is not valid, or occurs twice; or there is none.
     """
     valid = "names without spaces, dots, slashes, * and >, each once"
     names = items(text)

@@ -25,7 +25,7 @@ from .option_texts import OptionTexts, invalid, name_pattern, stream_names
 from .subjects import subject_filters
 
 _Going = TypeVar("_Going", OnRecreated, OnRollback)
-# What the offsets of an Arrow batch reach, with room for the rest of the batch.
+# Limit of the 32-bit offsets of an Arrow batch, with a reserve for the rest of the batch.
 _MOST_PAYLOAD_BYTES = 512 << 20
 
 READ_OPTIONS = (
@@ -72,19 +72,19 @@ READ_OPTIONS = (
 
 @dataclass(frozen=True)
 class RowOptions:
-    """What becomes of a message.
+    """Conversion of messages to rows.
 
     Attributes:
         headers: Whether there is a column `headers`. Default: True.
         time_ns: Whether there is a column `time_ns`. Default: False.
         reply: Whether there is a column `reply`. Default: False.
-        payload: What becomes of the payload. Default: binary.
-        value_schema: For JSON and Arrow: the fields of `value`, as DDL or Spark's JSON. Default: None, the read's
-            schema says it.
-        mode: What becomes of payloads that cannot be decoded. Default: None, not set.
+        payload: Decoding of the payload. Default: binary.
+        value_schema: For JSON and Arrow: the fields of `value`, as DDL or Spark's JSON. Default: None, the schema of
+            the read.
+        mode: Handling of undecodable payloads. Default: None, not set.
         corrupt_column: Name of the column for such payloads. Default: _corrupt_record.
-        compression: How payloads are compressed. Default: none.
-        max_payload_bytes: Most bytes that a compressed payload may stand for. Default: 64 MiB.
+        compression: Compression of payloads. Default: none.
+        max_payload_bytes: Maximum size in bytes of a decompressed payload. Default: 64 MiB.
     """
 
     headers: bool = True
@@ -99,42 +99,42 @@ class RowOptions:
 
     @property
     def decoded(self) -> bool:
-        """Whether payloads are decoded into a column `value`, so that there are malformed ones."""
+        """Whether payloads are decoded into a column `value`, so that they may be malformed."""
         return self.payload in (Payload.JSON, Payload.ARROW)
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Checked options of a read.
+    """Validated options of a read.
 
     Attributes:
-        connection: Where to connect, and as whom.
-        streams: Names of streams, in the order given; empty where `pattern` finds them.
+        connection: Servers and credentials.
+        streams: Names of streams, in the given order; empty if `pattern` selects them.
         pattern: A regular expression for the whole name of a stream.
-        subjects: Filters; empty for all subjects.
-        read_mode: Which messages are read.
-        start: Where to begin.
-        end: Where to end.
-        rows: What becomes of a message.
-        max_offsets_per_trigger: Most sequences of a micro-batch; None for no limit.
-        max_bytes_per_trigger: Most bytes of a micro-batch, estimated; None for no limit.
-        min_offsets_per_trigger: Sequences that a micro-batch waits for; None for none.
-        max_trigger_delay: How long it waits for them at most, in seconds.
-        min_partitions: Fewest partitions of a batch, where it has as many messages.
-        max_records_per_partition: Most messages of a partition, where they lie evenly.
-        max_bytes_per_partition: Most bytes of a partition, estimated by the stream's average.
-        max_offsets_per_partition: Most sequences of a partition; None for no limit.
-        fail_on_data_loss: Whether messages that are gone are an error; None where the stream's kind decides.
-        on_recreated: Where a query goes on in a stream that was deleted and made again.
-        on_rollback: Where a query goes on in a stream that went back behind what it has read.
-        reconnect_timeout: Seconds for which a running read waits for servers that are away.
-        reader: How messages are fetched.
-        fetch_bytes: Most bytes that a task has asked the server for and not received yet.
-        batch_rows: Most rows of an Arrow batch.
-        batch_bytes: Most bytes of an Arrow batch.
-        commit_mode: How the server may forget what was processed.
-        commit_consumer: Name of the consumer where `commit_mode` is consumer, else None.
-        pushdown: Whether Spark's filters narrow the read.
+        subjects: Subject filters; empty for all subjects.
+        read_mode: Selection of messages.
+        start: Begin of the read.
+        end: End of the read.
+        rows: Conversion of messages to rows.
+        max_offsets_per_trigger: Maximum number of sequences of a micro-batch; None for no limit.
+        max_bytes_per_trigger: Maximum size in bytes of a micro-batch, estimated; None for no limit.
+        min_offsets_per_trigger: Number of sequences that a micro-batch waits for; None for none.
+        max_trigger_delay: Maximum wait for them in seconds.
+        min_partitions: Minimum number of partitions of a batch, if it has as many messages.
+        max_records_per_partition: Maximum number of messages of a partition, if they are evenly distributed.
+        max_bytes_per_partition: Maximum size in bytes of a partition, estimated by the stream's average.
+        max_offsets_per_partition: Maximum number of sequences of a partition; None for no limit.
+        fail_on_data_loss: Whether lost messages are an error; None if it depends on the stream's configuration.
+        on_recreated: Reaction to a stream that was deleted and created again.
+        on_rollback: Reaction to a rollback of a stream behind the position.
+        reconnect_timeout: Seconds for which a running read waits for unavailable servers.
+        reader: Protocol of the read.
+        fetch_bytes: Maximum number of bytes that a task has requested and not received yet.
+        batch_rows: Maximum number of rows of an Arrow batch.
+        batch_bytes: Maximum size in bytes of an Arrow batch.
+        commit_mode: Removal of processed messages.
+        commit_consumer: Name of the consumer if `commit_mode` is consumer, else None.
+        pushdown: Whether Spark's filters are pushed down.
     """
 
     connection: ConnectOptions
@@ -170,14 +170,14 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
     """Read and check the options of a read.
 
     Args:
-        given: What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
-        streaming: Whether it is a streaming query; None where that is not known yet. Default: False.
+        given: Options of the user and of Spark, text by name. Names are not case-sensitive; unknown ones are ignored.
+        streaming: Whether it is a streaming query; None if it is not known yet. Default: False.
 
     Returns:
-        With defaults filled in.
+        The options with defaults.
 
     Raises:
-        ValueError: An option is missing, or its value is not valid: one line that names the valid values.
+        ValueError: An option is missing or not valid; the message has the valid values in one line.
     """
     options = OptionTexts(given, READ_OPTIONS)
     streams, pattern = _streams(options)
@@ -227,7 +227,7 @@ def _read_mode(options: OptionTexts, start: Bound, *, streaming: bool | None) ->
     chosen = options.choice("readMode", ReadMode)
     if chosen == ReadMode.LATEST:
         if streaming:
-            raise invalid("readMode", "a streaming query reads what comes", "all (default); latest in a batch")
+            raise invalid("readMode", "a streaming query reads new messages", "all (default); latest in a batch")
         if start.time is not None or start.named or start.default not in (None, EARLIEST):
             name = "startingTimestamp" if start.time is not None else "startingOffsets"
             raise invalid(name, "does not go with readMode=latest, which has no beginning", "leave it out")
@@ -239,7 +239,9 @@ def _read_mode(options: OptionTexts, start: Bound, *, streaming: bool | None) ->
 def _where_to_go_on(options: OptionTexts, name: str, kind: type[_Going], *, streaming: bool | None) -> _Going:
     chosen = options.choice(name, kind)
     if chosen != "fail" and streaming is False:
-        raise invalid(name, "a batch read goes on nowhere", "fail, or a streaming query; load() it again")
+        raise invalid(
+            name, "a batch read has no position to continue at", "fail, or a streaming query; load() it again"
+        )
     return chosen
 
 
@@ -247,7 +249,7 @@ def _rows(options: OptionTexts) -> RowOptions:
     payload, value_schema = options.choice("payload", Payload), options.text("valueSchema")
     compression = options.choice("compression", Compression)
     if payload == Payload.ARROW and compression != Compression.NONE:
-        raise invalid("compression", "does not go with payload=arrow, which says itself how it is compressed", "none")
+        raise invalid("compression", "does not go with payload=arrow, whose messages contain their compression", "none")
     rows = RowOptions(
         headers=options.flag("includeHeaders", default=True),
         time_ns=options.flag("includeTimeNs", default=False),
@@ -285,7 +287,7 @@ def _commit(options: OptionTexts, start: Bound, *, streaming: bool | None) -> tu
     if mode != CommitMode.NONE and streaming is False:
         raise invalid("commitMode", "a batch read commits nothing", "none, or a streaming query")
     if mode == CommitMode.PURGE and (start.time is not None or start.named or start.default not in (None, EARLIEST)):
-        # A purge has no lower bound: it would take what was never read.
+        # A purge has no lower bound, so it would remove unread messages.
         name = "startingTimestamp" if start.time is not None else "startingOffsets"
         raise invalid(name, "does not go with commitMode=purge, which removes from the head on", "earliest")
     if (mode == CommitMode.CONSUMER) != (consumer is not None):

@@ -1,7 +1,7 @@
-"""Secrets by reference: an option says where a secret is, and each worker looks it up when it connects.
+"""Secrets by reference: an option has the location of a secret, and each worker resolves it when it connects.
 
-Options are shown in unexpected places: Spark Connect's user interface and event log show every value. A reference
-may be shown. Which ones are followed is the operator's to say (`allowed`).
+Options are not confidential: Spark Connect's user interface and event log show every value. References may be shown.
+The operator configures which ones are allowed (`allowed`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from .allowed import check_file, check_path, check_spark_file, check_variable
 
-# Options whose value is the path of what says who we are.
+# Options whose value is the path of a file with credentials.
 _KEY_FILES = ("credsFile", "nkeyFile", "tlsKeyFile")
 _KINDS = ("env", "file", "sparkfile")
 REFERENCES = "env:NAME, file:/path or sparkfile:NAME (of addFile)"
@@ -22,7 +22,7 @@ _warned: set[str] = set()
 
 @dataclass(frozen=True)
 class Secret:
-    """The value of an option that is a secret, or a reference to one. Never shown, also not by `repr`.
+    """The value of an option that is a secret, or a reference to one. `repr` omits it.
 
     Attributes:
         option: Name of the option.
@@ -34,18 +34,18 @@ class Secret:
 
     @property
     def is_reference(self) -> bool:
-        """Whether the value is `env:`, `file:` or `sparkfile:` with something after it."""
+        """Whether the value is `env:`, `file:` or `sparkfile:` with a name."""
         kind, _, name = self.given.partition(":")
         return kind in _KINDS and bool(name)
 
     def resolve(self) -> str:
-        """Look the secret up, here and now; a literal, or a plain path, is itself.
+        """Resolve the secret in this process; return a literal or a plain path unchanged.
 
         Returns:
-            Without one trailing newline, which editors and `echo` leave in files.
+            The secret without a trailing newline, which editors and `echo` write to files.
 
         Raises:
-            ValueError: There is nothing under this reference, in this process, or it is not allowed.
+            ValueError: The reference cannot be resolved in this process, or is not allowed.
         """
         if not self.is_reference:
             if self.option in _KEY_FILES:
@@ -55,14 +55,14 @@ class Secret:
         text = _from_environment(self.option, name) if kind == "env" else _from_file(self.option, kind, name)
         text = text.removesuffix("\n").removesuffix("\r")
         if not text:
-            raise ValueError(f"jetstream option '{self.option}': what {self.given!r} refers to is empty")
+            raise ValueError(f"jetstream option '{self.option}': the secret at {self.given!r} is empty")
         return text
 
     def path(self) -> str | None:
-        """Return the file that it is in, by a reference or as the value of an option that takes a path; else None.
+        """Return the file of the secret, of a reference or of an option with a path; else None.
 
         Raises:
-            ValueError: It is not allowed.
+            ValueError: The file is not allowed.
         """
         if not self.is_reference:
             return self.resolve() if self.option.endswith("File") else None
@@ -71,18 +71,18 @@ class Secret:
 
 
 def warn_of_literals(secrets: tuple[Secret, ...]) -> None:
-    """Warn, once per process and option, where a secret itself was given.
+    """Warn once per process and option if a secret was given as a literal.
 
     Args:
-        secrets: Those of options that take a literal.
+        secrets: The secrets of options that accept a literal.
     """
     names = sorted({secret.option for secret in secrets if not secret.is_reference} - _warned)
     if names:
         _warned.update(names)
         text = ", ".join(f"'{name}'" for name in names)
         warnings.warn(
-            f"jetstream: the secret itself was given as option {text}; Spark Connect shows options in its user"
-            f" interface and event log. Better say where it is: {REFERENCES}",
+            f"jetstream: option {text} has a secret as a literal, and Spark Connect shows options in its user"
+            f" interface and event log; use a reference: {REFERENCES}",
             stacklevel=3,
         )
 

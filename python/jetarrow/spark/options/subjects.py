@@ -1,4 +1,4 @@
-"""Subject filters, as option `subjects` gives them."""
+"""Subject filters of option `subjects`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _VALID = "a comma list of subjects such as orders.eu.*, orders.us.> that do not 
 
 
 def subject_filters(text: str | None) -> tuple[str, ...]:
-    """Return the filters of a comma list; an empty tuple stands for all subjects.
+    """Return the filters of a comma list; an empty tuple selects all subjects.
 
     Args:
-        text: The value of the option, None where it is not set.
+        text: The value of the option; None if it is not set.
 
     Raises:
-        ValueError: One is not valid, or two match the same subjects: the server refuses those, and rows would come
-            twice.
+        ValueError: A filter is not valid, or two of them overlap, which the server rejects, and which would duplicate
+            rows.
     """
     filters = tuple(items(text or ""))
     for subject in filters:
@@ -31,7 +31,7 @@ def subject_filters(text: str | None) -> tuple[str, ...]:
 
 
 def is_filter(text: str) -> bool:
-    """Whether a text is a subject, with or without wildcards."""
+    """Return whether a text is a subject, with or without wildcards."""
     tokens = text.split(".")
     return all(tokens) and not re.search(r"\s", text) and ">" not in tokens[:-1]
 

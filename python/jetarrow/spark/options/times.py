@@ -1,4 +1,4 @@
-"""Points in time as options name them."""
+"""Parsing of times in options."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def parse_time(option: str, text: str, zone: str | None) -> str:
     """Return a time as RFC 3339 in UTC, to the nanosecond.
 
     Args:
-        option: Whose value it is, for errors.
+        option: Name of the option, for errors.
         text: ISO 8601, or milliseconds since 1970.
-        zone: What a time without a zone is in (option `timeZone`); None refuses it. Spark does not tell a Python source
-            the session's time zone, and a guess could be hours away.
+        zone: Time zone of times without a zone (option `timeZone`); None rejects them, because a Python source cannot
+            read the session's time zone.
 
     Raises:
-        ValueError: The text is no time, or has no zone and none is known.
+        ValueError: The text is not a time, or has no zone and `zone` is None.
     """
     if re.fullmatch(r"\d{1,16}", text):
         seconds, milliseconds = divmod(int(text), 1000)
@@ -46,7 +46,7 @@ def parse_time(option: str, text: str, zone: str | None) -> str:
     if offset is None and zone is None:
         raise invalid(
             option,
-            f"{text!r} has no time zone, and Spark does not tell a Python source the session's",
+            f"{text!r} has no time zone, and a Python source cannot read that of the session",
             'a time that ends in Z or +01:00, or option timeZone=spark.conf.get("spark.sql.session.timeZone")',
         )
     when = when.replace(tzinfo=_zone(option if offset else "timeZone", offset or zone or ""))
@@ -54,10 +54,10 @@ def parse_time(option: str, text: str, zone: str | None) -> str:
 
 
 def check_zone(zone: str | None) -> str | None:
-    """Return the name of a time zone if there is one of that name.
+    """Return the name of a time zone if it exists.
 
     Raises:
-        ValueError: There is none.
+        ValueError: It does not exist.
     """
     if zone is not None:
         _zone("timeZone", zone)
@@ -83,5 +83,5 @@ def _rfc3339(option: str, when: datetime, nanoseconds: int) -> str:
         utc = when.astimezone(UTC)
     except OverflowError:
         raise invalid(option, "the time is out of range", VALID) from None
-    # Not strftime, whose years before 1000 have fewer than four digits.
+    # Not strftime, which writes years before 1000 with fewer than four digits.
     return f"{utc.replace(tzinfo=None, microsecond=0).isoformat()}.{nanoseconds:09d}Z"

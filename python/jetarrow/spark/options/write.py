@@ -10,7 +10,7 @@ from .choices import Dedup, ExactlyOnce, PublishMode
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .option_texts import OptionTexts, invalid, name_pattern, stream_names
 
-# What a write without `stream` and `streamPattern` is for.
+# Pattern of a write without `stream` and `streamPattern`.
 ANY_STREAM = ".*"
 
 WRITE_OPTIONS = (
@@ -31,24 +31,23 @@ WRITE_OPTIONS = (
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Checked options of a write.
+    """Validated options of a write.
 
     Attributes:
-        connection: Where to connect, and as whom.
-        streams: The streams that take the rows. One has to take every row; of several, and of those that `pattern`
-            finds, each row goes to the one that takes its subject.
-        pattern: A regular expression for the whole name of a stream, in place of `streams`. Default: none.
-        subject: Subject of all rows. Default: the column `subject` says it row by row.
-        publish_mode: How rows are published. Default: async.
-        atomic_by: The column of which rows with equal values are stored whole or not at all. Default: none.
-        dedup: Whether a row without a `msg_id` gets an id made of the row. Default: content, it does.
-        dedup_scope: Names a batch write: repeated under the same name it has the same ids. Default: each write is one
-            of its own. A streaming query names its batches itself.
-        sink_state: Bucket in which a streaming query remembers what it writes, so that a replay after any pause stores
-            nothing twice. Default: none, the stream's duplicate window is relied on.
-        recovery_window: Seconds that Spark may take to write a failed task or batch again. Default: 120.
-        max_in_flight: Most rows that are unanswered at once, per task. Default: as many as the way to the server
-            carries.
+        connection: Servers and credentials.
+        streams: The target streams. A single one must store every row; with several, or with `pattern`, each row is
+            published to the stream that stores its subject.
+        pattern: A regular expression for the whole name of a stream, instead of `streams`. Default: none.
+        subject: Subject of all rows. Default: the column `subject`.
+        publish_mode: Protocol of publishing. Default: async.
+        atomic_by: Column whose rows of equal values are stored atomically. Default: none.
+        dedup: Message id of rows without a `msg_id`. Default: content, a hash of the row.
+        dedup_scope: Name of a batch write: repeated with the same name it has the same ids. Default: unique for each
+            write. A streaming query uses the numbers of its batches.
+        sink_state: Bucket with the state of a streaming query, so that a replay after any pause stores no duplicates.
+            Default: none, only the stream's duplicate window.
+        recovery_window: Seconds within which Spark retries a failed task or batch. Default: 120.
+        max_in_flight: Maximum number of rows in flight per task. Default: adapted to the connection.
     """
 
     connection: ConnectOptions
@@ -65,12 +64,12 @@ class WriteOptions:
 
     @property
     def stream(self) -> str | None:
-        """The stream that has to take every row; None where there are several."""
+        """The stream that must store every row; None if there are several."""
         return self.streams[0] if len(self.streams) == 1 else None
 
     @property
     def target(self) -> str:
-        """Where rows go, for messages."""
+        """Description of the target, for messages."""
         if self.pattern is not None:
             return f"the streams that match {self.pattern!r}"
         return f"{'stream' if len(self.streams) == 1 else 'streams'} {', '.join(map(repr, self.streams))}"
@@ -80,13 +79,13 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Read and check the options of a write.
 
     Args:
-        given: What the user and Spark have set, name to text. Names in any case; unknown ones are left alone.
+        given: Options of the user and of Spark, text by name. Names are not case-sensitive; unknown ones are ignored.
 
     Returns:
-        With defaults filled in.
+        The options with defaults.
 
     Raises:
-        ValueError: An option is missing, or its value is not valid: one line that names the valid values.
+        ValueError: An option is missing or not valid; the message has the valid values in one line.
     """
     options = OptionTexts(given, WRITE_OPTIONS)
     streams, pattern = _streams(options)
@@ -122,13 +121,13 @@ def _streams(options: OptionTexts) -> tuple[tuple[str, ...], str | None]:
     valid = "the name of a stream, a comma list of names, or streamPattern"
     if options.text("subject") is not None:
         raise invalid("stream", "is required with the option 'subject'", valid)
-    if unknown := ", ".join(options.unknown()):  # most likely a slip of the pen
+    if unknown := ", ".join(options.unknown()):  # probably a misspelled name
         raise invalid("stream", f"is required (unknown options given: {unknown})", valid)
     return (), ANY_STREAM
 
 
 def _check_several(found: WriteOptions) -> None:
-    """Refuse what belongs to one stream."""
+    """Reject options that need a single stream."""
     one = "the name of one stream, with this"
     if found.publish_mode in (PublishMode.FAST, PublishMode.ATOMIC):
         named = "atomicBy" if found.atomic_by is not None else "publishMode"
@@ -149,7 +148,7 @@ def _publish_mode(options: OptionTexts) -> PublishMode:
 def _atomic_by(options: OptionTexts, dedup: Dedup) -> str | None:
     column = options.text("atomicBy")
     if column is not None and dedup != Dedup.CONTENT:
-        # Without ids nobody knows whether a group whose answer was lost is stored.
+        # Without ids it is unknown whether a group whose response was lost is stored.
         raise invalid("atomicBy", f"does not go with dedup={dedup}", "dedup=content with it")
     return column
 

@@ -1,1 +1,1 @@
-"""Writing: the batch and the stream writer, and what they are made of."""
+"""Batch and stream writers, and their parts."""

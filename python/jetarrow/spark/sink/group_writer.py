@@ -1,4 +1,4 @@
-"""What one task of a write with `atomicBy` does: each group of rows into the stream, whole or not at all, and once."""
+"""Writer of one task with `atomicBy`: publishes each group of rows atomically and once."""
 
 from __future__ import annotations
 
@@ -23,44 +23,45 @@ from .rows import check_headers
 from .seen_ids import SeenIds
 from .task_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, TaskWriter
 
-# Groups of a task that are unanswered at once: the server has room for 50 open batches of a stream, from all tasks.
-_SIDE_BY_SIDE = 8
-_MOST_BYTES = 32 << 20
-# The server's number for a stream with too many open batches.
+# Maximum number of groups of a task in flight: the server admits 50 open batches per stream, of all tasks (ADR-50).
+_MAX_GROUPS = 8
+# Maximum size in bytes of the groups in flight.
+_MAX_BYTES = 32 << 20
+# err_code for too many open batches of a stream.
 _TOO_MANY_OPEN = 10210
 _PAUSE = 0.05
-# Rows of groups that are to be looked for in the stream, before it is read for them.
-_MOST_SUSPECTS = 100_000
+# Number of rows of suspected groups at which the stream is read for them.
+_MAX_SUSPECTS = 100_000
 
 
 class GroupWriter(TaskWriter):
-    """Publishes the rows of one task, a group at a time; `options` have `atomic_by`, hence one stream and no routes.
+    """Publishes the rows of one task by groups; `options` have `atomic_by`, hence one stream and no routes.
 
-    The ids of a group's rows are made of query, batch, partition, group and all that its rows say, so that one of them
-    stands for all: where the server refuses the batch because it knows one, the group is stored. Ids that the rows
-    bring may be those of other rows: such a group is looked for in the stream before the task ends.
+    The ids of a group's rows are hashes of query, batch, partition, group and the content of all of its rows. If the
+    server rejects the batch because it knows one of these ids, the group is stored. Ids of the user may belong to other
+    rows: such a group is searched for in the stream before the task ends.
     """
 
     def _begin(self, scope: bytes, routes: Sequence[Route]) -> None:
         self._scope = scope
         self._seen: SeenIds | None = None
         self._suspects: list[tuple[Group, pa.Array]] = []
-        # Of rows that bring their ids: two groups with one id would be taken for each other.
+        # Ids of the user: two groups with the same id could not be distinguished.
         self._own = ContentIds(None)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> int:
         """Publish all groups.
 
         Args:
-            batches: Rows with the columns that `rows.check_columns` lets pass.
+            batches: Rows with the columns that `rows.check_columns` accepts.
 
         Returns:
-            How many rows there were.
+            The number of rows.
 
         Raises:
             BatchError: A group was not stored: the first such one, with the server's codes.
-            ValueError: A row cannot be published, or rows of a group do not follow each other.
-            Error: A group has changed since an earlier attempt; no server, or it was silent for 30 seconds.
+            ValueError: A row cannot be published, or the rows of a group are not consecutive.
+            Error: A group has changed since an earlier attempt; or no server has answered for 30 seconds.
         """
         options, column = self._options, self._options.atomic_by
         most = options.max_in_flight or sys.maxsize
@@ -74,27 +75,27 @@ class GroupWriter(TaskWriter):
             nonlocal rows, size
             group, published, future = waiting.popleft()
             if not future.result():
-                self._was_there(group, published)
+                self._add_duplicate(group, published)
             rows, size = rows - published.num_rows, size - published.nbytes
 
-        with ThreadPoolExecutor(_SIDE_BY_SIDE, "jetarrow-spark-group") as pool:
+        with ThreadPoolExecutor(_MAX_GROUPS, "jetarrow-spark-group") as pool:
             for group in groups:
                 if (missing := self._prepare(js, group)) is None:
                     continue
                 rows, size = rows + missing.num_rows, size + missing.nbytes
-                while waiting and (rows > most or size > _MOST_BYTES or len(waiting) >= _SIDE_BY_SIDE):
+                while waiting and (rows > most or size > _MAX_BYTES or len(waiting) >= _MAX_GROUPS):
                     settle()
                 waiting.append((group, missing, pool.submit(self._store, js, group, missing)))
             while waiting:
                 settle()
-        self._look_for_suspects()
+        self._verify_suspects()
         self.sent_again |= client.stats["reconnects"] != reconnects
         self._finish()
         self.groups = b"".join(sorted(groups.seen))
         return groups.count
 
     def _prepare(self, js: jetarrow.sync.JetStream, group: Group) -> pa.RecordBatch | None:
-        """The group with ids; None where the target's state says that it is stored."""
+        """Return the group with ids; None if it is stored according to the sink's state."""
         piece, own = group.rows, None
         if "headers" in piece.schema.names:
             check_headers(piece, first_row=group.first_row)
@@ -118,7 +119,7 @@ class GroupWriter(TaskWriter):
         return missing if missing.num_rows else None
 
     def _store(self, js: jetarrow.sync.JetStream, group: Group, rows: pa.RecordBatch) -> bool:
-        """Store one group; False where the server knows an id of it."""
+        """Store one group; return False if the server knows an id of it."""
         deadline = time.monotonic() + ANSWER_TIMEOUT
         while True:
             try:
@@ -130,9 +131,9 @@ class GroupWriter(TaskWriter):
                 if error.err_code != _TOO_MANY_OPEN or time.monotonic() > deadline:
                     raise self._failed(group, error) from error
             except Error as error:
-                # Stored or not: at the next attempt the ids tell.
-                passes = isinstance(error, PublishUnconfirmedError) or is_transient(error)
-                if not passes or time.monotonic() > deadline:
+                # The result is unknown; ids detect a stored group at the next attempt.
+                is_retried = isinstance(error, PublishUnconfirmedError) or is_transient(error)
+                if not is_retried or time.monotonic() > deadline:
                     raise
                 self.sent_again = True
             time.sleep(_PAUSE)
@@ -149,18 +150,18 @@ class GroupWriter(TaskWriter):
             timeout=ANSWER_TIMEOUT,
         )
 
-    def _was_there(self, group: Group, rows: pa.RecordBatch) -> None:
+    def _add_duplicate(self, group: Group, rows: pa.RecordBatch) -> None:
         self.duplicates += rows.num_rows
         if "msg_id" in group.rows.schema.names and group.rows.column("msg_id").null_count < group.rows.num_rows:
             self._suspects.append((group, rows.column("msg_id")))
-            if sum(len(ids) for _, ids in self._suspects) > _MOST_SUSPECTS:
-                self._look_for_suspects()
+            if sum(len(ids) for _, ids in self._suspects) > _MAX_SUSPECTS:
+                self._verify_suspects()
 
-    def _look_for_suspects(self) -> None:
-        """Check that the stream has all of the groups of which it knows an id."""
+    def _verify_suspects(self) -> None:
+        """Check that the stream has all rows of the groups of which it knows an id."""
         if not self._suspects:
             return
-        assert self._seen is not None  # made before the first row with an id of its own
+        assert self._seen is not None  # created before the first row with an id of the user
         found = self._seen.of(pa.concat_arrays([ids for _, ids in self._suspects]))
         for group, ids in self._suspects:
             known = pc.sum(pc.is_in(ids, value_set=found)).as_py()
@@ -171,22 +172,22 @@ class GroupWriter(TaskWriter):
     def _failed(self, group: Group, cause: Exception) -> BatchError:
         row = getattr(cause, "row", None)
         return BatchError(
-            f"jetstream: the group {self._options.atomic_by}={group.value!r} could not be stored in"
-            f" {self._options.target}, and nothing of it was; it begins with row {group.first_row} of partition"
+            f"jetstream: could not store group {self._options.atomic_by}={group.value!r} in"
+            f" {self._options.target}, and none of its rows is; it begins with row {group.first_row} of partition"
             f" {self._partition}: {reason_of(cause)}",
             row=group.first_row if row is None else row,
         )
 
     def _changed(self, group: Group, known: int) -> Error:
         return Error(
-            f"jetstream: of the {group.rows.num_rows} rows of the group {self._options.atomic_by}={group.value!r}"
-            f" {self._options.target} has {known}: it has changed since an earlier attempt, or rows of another"
-            " group have their ids. atomicBy needs rows that are the same whenever they are computed (no rand(), no"
-            " current_timestamp()), and one msg_id for each"
+            f"jetstream: could not store group {self._options.atomic_by}={group.value!r}: {self._options.target} has"
+            f" {known} of its {group.rows.num_rows} rows, because it has changed since an earlier attempt, or rows of"
+            " another group have their ids; atomicBy needs deterministic rows (no rand(), no current_timestamp()), each"
+            " with a unique msg_id"
         )
 
 
 def _ids_of_all(ids: pa.Array) -> pa.Array:
-    """Ids that stand for the whole group each: numbers behind a hash of the ids of its rows, in whatever order."""
+    """Return ids that each identify the whole group: a hash of the row ids in any order, and a number."""
     whole = hashlib.blake2b("".join(sorted(one or "" for one in ids.to_pylist())).encode(), digest_size=16).hexdigest()
     return pa.array([f"{whole}.{number}" for number in range(len(ids))])

@@ -1,4 +1,4 @@
-"""Groups of rows that are stored whole or not at all: how the batches of a task are cut into them (`atomicBy`)."""
+"""Split of the batches of a task into groups of rows that are stored atomically (`atomicBy`)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# The server's limit for an atomic batch.
+# Maximum number of messages of an atomic batch (ADR-50).
 MOST_ROWS = 1_000
 _DIGEST = 8
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rows with one value in the column.
+    """Rows with equal values in the column.
 
     Attributes:
         value: The value.
-        digest: Eight bytes that stand for it.
-        first_row: The number of its first row in the task.
-        rows: What is published.
+        digest: Hash of the value, eight bytes.
+        first_row: Number of its first row in the task.
+        rows: The rows to publish.
     """
 
     value: Any
@@ -33,17 +33,17 @@ class Group:
 
 
 class Groups:
-    """Cuts the batches of a task into groups of equal values, which must follow each other.
+    """Splits the batches of a task into groups of equal values, whose rows must be consecutive.
 
     Args:
-        batches: What Spark gives a task.
+        batches: The batches of the task.
         column: Name of the column.
-        keep: Whether the column is written as well.
+        keep: Whether the column is published too.
         partition: Number of the partition, for messages.
 
     Attributes:
-        count: How many rows there were so far.
-        seen: The digests of the groups so far.
+        count: Number of rows so far.
+        seen: Digests of the groups so far.
     """
 
     def __init__(self, batches: Iterator[pa.RecordBatch], column: str, *, keep: bool, partition: int) -> None:
@@ -53,10 +53,10 @@ class Groups:
         self.seen: set[bytes] = set()
 
     def __iter__(self) -> Iterator[Group]:
-        """Yield the groups in their order.
+        """Yield the groups in order.
 
         Raises:
-            ValueError: A row has no value, a group is too large, or its rows do not follow each other.
+            ValueError: A row has no value, a group is too large, or its rows are not consecutive.
         """
         value: Any = None
         parts: list[pa.RecordBatch] = []
@@ -73,7 +73,7 @@ class Groups:
             yield self._group(value, parts)
 
     def _runs(self, batch: pa.RecordBatch) -> Iterator[tuple[Any, pa.RecordBatch]]:
-        """The pieces of one batch with equal values."""
+        """Yield the runs of equal values of one batch."""
         if not batch.num_rows:
             return
         values = batch.column(self._column)
@@ -106,11 +106,11 @@ class Groups:
 
 
 def in_two_tasks(column: str, found: list[bytes]) -> str | None:
-    """Say what is wrong where rows of one group were written by two tasks; None where that is not so.
+    """Return an error text if two tasks wrote rows of the same group; else None.
 
     Args:
         column: Name of the column.
-        found: The digests of the groups of each task, one behind the other.
+        found: The concatenated digests of the groups of each task.
     """
     seen: set[bytes] = set()
     total = 0

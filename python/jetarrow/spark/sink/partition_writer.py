@@ -1,4 +1,4 @@
-"""What one task of a write does: its rows into the stream, each exactly once as far as ids reach."""
+"""Writer of one task: publishes each row exactly once, as far as its ids are known to the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .routes import Route, Routes, expect_streams
 from .rows import PublishCalls, check_headers
 from .task_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, WINDOW_MARGIN, TaskWriter
 
-# What `publish_batch` calls the modes.
+# Modes of `publish_batch`.
 _CORE_MODES = {
     PublishMode.ASYNC: "window",
     PublishMode.FAST: "fast",
@@ -29,7 +29,7 @@ _CORE_MODES = {
 
 
 class PartitionWriter(TaskWriter):
-    """Publishes the rows of one task, in the order in which they come."""
+    """Publishes the rows of one task in order."""
 
     def _begin(self, scope: bytes, routes: Sequence[Route]) -> None:
         options = self._options
@@ -44,15 +44,15 @@ class PartitionWriter(TaskWriter):
         """Publish all rows.
 
         Args:
-            batches: Rows with the columns that `rows.check_columns` lets pass.
+            batches: Rows with the columns that `rows.check_columns` accepts.
 
         Returns:
-            How many rows there were.
+            The number of rows.
 
         Raises:
             BatchError: A row was not stored: the first such row, with the server's codes.
             ValueError: A row cannot be published.
-            Error: No server, or the server was silent for 30 seconds.
+            Error: No server has answered for 30 seconds.
         """
         options = self._options
         client, js = self._connect()
@@ -62,12 +62,12 @@ class PartitionWriter(TaskWriter):
             try:
                 result = self._call(js, reader)
             except Exception:
-                if calls.error is not None:  # Spark's own, or that of a row
+                if calls.error is not None:  # raised by Spark, or for a row
                     raise calls.error from None
                 raise
             self._count(result)
             self.sent_again |= client.stats["reconnects"] != reconnects
-            # Every row so far has its answer. An id that the server has forgotten since need not be kept here.
+            # Every row so far is acknowledged. Ids outside of the duplicate window need not be kept.
             if self._forgotten(js, since=forgot):
                 self._ids.forget()
                 forgot = monotonic()
@@ -75,17 +75,16 @@ class PartitionWriter(TaskWriter):
         return self._prepared
 
     def _forgotten(self, js: jetarrow.sync.JetStream, *, since: float) -> bool:
-        """Whether the server no longer knows ids from before `since`: it is asked, its window may be another by now.
+        """Return whether ids from before `since` are outside of the server's present duplicate window.
 
-        An id that is forgotten here before it is forgotten there would be given to a row that is new, which the
-        server would then drop.
+        An id that is forgotten here, but not by the server, would be reused for a new row, which the server would drop.
         """
         if monotonic() - since <= self._window:
             return False
         try:
             windows = [js.stream_info(name).config.duplicate_window or 0 for name in self._streams]
         except Error:
-            return False  # it is asked again after the next call
+            return False  # requested again after the next call
         self._window = float(max(windows, default=0)) + WINDOW_MARGIN
         return monotonic() - since > self._window
 
@@ -110,18 +109,17 @@ class PartitionWriter(TaskWriter):
         return piece
 
     def _routed(self, piece: pa.RecordBatch, routes: Routes) -> pa.RecordBatch:
-        """Rows that say which stream has to take each."""
+        """Return rows with the expected stream of each."""
         fixed = self._options.subject
         subjects = piece.column("subject") if fixed is None else pa.array([fixed] * piece.num_rows, pa.string())
-        # One without a subject fails by itself, and says so.
+        # A row without a subject causes an error when it is published.
         streams = routes.streams_of(pc.fill_null(subjects, ""))
         lost = pc.and_(streams.is_null(), subjects.is_valid())
         if (row := pc.index(lost, True).as_py()) >= 0:
             raise ValueError(
-                f"jetstream: row {self._prepared + row} of partition {self._partition} has the subject"
-                f" {subjects[row].as_py()!r}, which none of {self._options.target} takes; where the account maps"
-                " subjects, write those that they are mapped to; a stream that has just been made is known when the"
-                " query is started again"
+                f"jetstream: could not publish row {self._prepared + row} of partition {self._partition}: none of"
+                f" {self._options.target} stores its subject {subjects[row].as_py()!r}; if the account maps subjects,"
+                " write the mapped ones; restart the query if the stream was created just now"
             )
         return expect_streams(piece, pc.fill_null(streams, ""))
 
@@ -140,13 +138,13 @@ class PartitionWriter(TaskWriter):
             try:
                 return self._publish(js, unit, PublishMode.ATOMIC)
             except PublishUnconfirmedError:
-                # All of it is stored, or nothing: the ids tell, where every row has one.
+                # All rows are stored, or none: a retry is safe if every row has an id.
                 if "msg_id" not in unit.schema.names or unit["msg_id"].null_count or monotonic() > deadline:
                     raise
             except BatchError as error:
                 if error.err_code != DUPLICATE_IN_BATCH:
                     raise
-                # An earlier attempt has stored rows of it: now only the others are missing.
+                # An earlier attempt has stored some of the rows, so only the others are stored now.
                 self.sent_again = True
                 return self._publish(js, unit, PublishMode.ASYNC)
 

@@ -1,7 +1,7 @@
-"""What the sink of a streaming query tells `jetarrow.spark.progress` about duplicates.
+"""File by which the sink of a streaming query passes its number of duplicates to `jetarrow.spark.progress`.
 
-Spark has no place for it in a query's progress. Both run on the driver's machine as one user, in different processes: a
-small file for each query, in a directory of this user's, says it.
+A query's progress has no field for it. Sink and caller run on the driver's machine as the same user, in different
+processes, so each query has a small file in a directory of this user.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _IDS = frozenset("0123456789abcdef-")
 
 
 def write_duplicates(query: str, batch: int, duplicates: int) -> None:
-    """Keep how many rows of a batch the stream had before; where that cannot be kept, nothing is said.
+    """Write the number of duplicate rows of a batch; errors are ignored.
 
     Args:
         query: Spark's id of the query.
-        batch: Its number.
-        duplicates: The rows.
+        batch: Number of the batch.
+        duplicates: Number of rows that the stream already had.
     """
     with contextlib.suppress(OSError):
         folder = _folder()
@@ -32,11 +32,11 @@ def write_duplicates(query: str, batch: int, duplicates: int) -> None:
 
 
 def read_duplicates(query: str, batch: int) -> int | None:
-    """Return how many rows of a batch the stream had before; None where nobody here knows.
+    """Return the number of duplicate rows of a batch; None if it is unknown on this machine.
 
     Args:
         query: Spark's id of the query.
-        batch: Its number.
+        batch: Number of the batch.
     """
     try:
         if not set(query) <= _IDS or _folder().stat().st_uid != _user():

@@ -1,4 +1,4 @@
-"""Which stream each row of a write to several streams is meant for: by its subject, as the driver has found them."""
+"""Routes of rows to one of several streams by their subjects, as planned by the driver."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pyarrow.compute as pc
 
 from jetarrow.jetstream.models import Header
 
-# A subject that a stream takes, perhaps with wildcards, and the stream's name.
+# A subject of a stream, which may have wildcards, and the stream's name.
 Route: TypeAlias = tuple[str, str]
-# Subjects of which the stream is remembered.
-_MOST_KNOWN = 100_000
+# Maximum number of subjects whose streams are cached.
+_MAX_KNOWN = 100_000
 
 
 class Routes:
-    """Finds the streams of subjects; a server lets no two streams take one subject.
+    """Finds the streams of subjects; subjects of streams in one account do not overlap.
 
     Args:
-        routes: What the streams take.
+        routes: The subjects of the streams.
     """
 
     def __init__(self, routes: Sequence[Route]) -> None:
@@ -30,15 +30,15 @@ class Routes:
             node = self._tree
             for token in pattern.split("."):
                 node = node.setdefault(token, {})
-            # No token is empty.
+            # The empty string marks the end, because no token is empty.
             node[""] = stream
 
     def stream_of(self, subject: str) -> str | None:
-        """Return the stream that takes a subject; None where none does."""
+        """Return the stream that stores a subject; None if there is none."""
         return _find(self._tree, subject.split("."))
 
     def streams_of(self, subjects: pa.Array) -> pa.Array:
-        """Return the stream of each subject, null where there is none.
+        """Return the stream of each subject; null if there is none.
 
         Args:
             subjects: A column of strings.
@@ -47,7 +47,7 @@ class Routes:
         found = []
         for subject in codes.dictionary.to_pylist():
             if subject not in self._known:
-                if len(self._known) >= _MOST_KNOWN:
+                if len(self._known) >= _MAX_KNOWN:
                     self._known.clear()
                 self._known[subject] = self.stream_of(subject)
             found.append(self._known[subject])
@@ -55,20 +55,20 @@ class Routes:
 
 
 def routes_of(streams: Mapping[str, Sequence[str] | None]) -> tuple[Route, ...]:
-    """Return what streams take.
+    """Return the routes of streams.
 
     Args:
-        streams: The subjects of each.
+        streams: The subjects of each stream.
     """
     return tuple((subject, name) for name, subjects in streams.items() for subject in subjects or ())
 
 
 def expect_streams(rows: pa.RecordBatch, streams: pa.Array) -> pa.RecordBatch:
-    """Return rows that each say which stream has to take them.
+    """Return rows with the header of their expected streams.
 
     Args:
-        rows: What is published, `headers` among them or not.
-        streams: A name for each.
+        rows: The rows to publish, with or without `headers`.
+        streams: The stream of each row.
     """
     name = pa.array([Header.EXPECTED_STREAM.value], pa.string()).take(pa.array([0] * len(streams), pa.int8()))
     if "headers" not in rows.schema.names:
@@ -82,7 +82,7 @@ def expect_streams(rows: pa.RecordBatch, streams: pa.Array) -> pa.RecordBatch:
         values: pa.Array = pa.ListArray.from_arrays(pa.array(range(len(streams) + 1), pa.int32()), streams).cast(item)
     else:
         values = streams.cast(item)
-    # The new entries come behind those of their rows: the sort is stable.
+    # The sort is stable, so the new entries are after those of their rows.
     numbers = pa.array(range(len(streams)), pa.int64())
     order = pc.array_sort_indices(pa.concat_arrays([pc.list_parent_indices(lists).cast(pa.int64()), numbers]))
     keys = pa.concat_arrays([entries.field("key"), name.cast(key)]).take(order)

@@ -1,4 +1,4 @@
-"""The rows of a write: their columns, and how the Arrow batches of a task become calls of `publish_batch`."""
+"""Rows of a write: their columns, and the split of a task's batches into calls of `publish_batch`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 _STRINGS = (StringType, VarcharType, CharType)
-# What says which group a row is of.
+# Types of the column of `atomicBy`.
 _GROUP_TYPES = (*_STRINGS, BinaryType, IntegralType, DateType, TimestampType)
 _COLUMNS = {
     "data": "binary or string",
@@ -29,26 +29,27 @@ _COLUMNS = {
     "headers": "map<string,string> or map<string,array<string>>",
     "msg_id": "string",
 }
-# Set by us or by the server's protocols: from a column they would undo what the options promise.
+# Headers that are set by this writer or by protocols of the server, and would break their guarantees.
 _RESERVED = r"(?i)^nats-(msg-id$|expected-|batch-)"
-# One call keeps 9 bytes a row until it ends; between two calls the window runs empty, which takes milliseconds.
+# A call keeps 9 bytes per row until it ends. Between two calls the window drains, which costs milliseconds.
 _CALL_ROWS = 65_536
 _CALL_BYTES = 128 << 20
-# Spark's batches have as many rows as spark.sql.execution.arrow.maxRecordsPerBatch says, of any size.
+# Spark's batches have up to spark.sql.execution.arrow.maxRecordsPerBatch rows of any size, so they are split.
 _PIECE_BYTES = 2 << 20
-_ATOMIC_ROWS = 1_000  # the server's limit
+# Maximum number of messages of an atomic batch (ADR-50).
+_ATOMIC_ROWS = 1_000
 
 
 def check_columns(schema: StructType, *, subject: str | None, atomic_by: str | None = None) -> None:
     """Check the columns of a DataFrame that is to be written.
 
     Args:
-        schema: The DataFrame's.
-        subject: The option of this name.
-        atomic_by: The column that says which group a row is of. Default: none.
+        schema: Schema of the DataFrame.
+        subject: Value of option `subject`.
+        atomic_by: Value of option `atomicBy`. Default: none.
 
     Raises:
-        ValueError: A column has no meaning here, has another type, is there twice, or is missing.
+        ValueError: A column is unknown, has another type, occurs twice, or is missing.
     """
     own = StructType([field for field in schema if field.name != atomic_by or field.name in _COLUMNS])
     problem = next(_column_problems(own), None)
@@ -75,12 +76,12 @@ def _group_problem(schema: StructType, name: str) -> str | None:
 
 
 def _column_problems(schema: StructType) -> Iterator[str]:
-    """What is wrong with columns of a DataFrame that is to be written."""
+    """Yield problems of the columns of a DataFrame."""
     for field in schema:
         if field.name not in _COLUMNS:
             yield f"column {field.name!r} cannot be written"
         elif schema.names.count(field.name) > 1:
-            yield f"column {field.name!r} is there twice"
+            yield f"column {field.name!r} occurs twice"
         elif not _fits(field.name, field.dataType):
             yield f"column {field.name!r} is {field.dataType.simpleString()}, not {_COLUMNS[field.name]}"
 
@@ -97,15 +98,15 @@ def _fits(name: str, kind: DataType) -> bool:
 
 
 class PublishCalls:
-    """Cuts the batches of a task into calls: what one call leaves behind in memory is bounded, whatever a task writes.
+    """Splits the batches of a task into calls of bounded size, so that the memory of a task is bounded.
 
     Args:
-        batches: What Spark gives a task.
-        prepare: Makes of a piece of a batch what is published; it is called just before.
-        atomic: Whether the calls are units of at most 1000 rows.
+        batches: The batches of the task.
+        prepare: Converts a slice of a batch to the rows to publish, right before they are published.
+        atomic: Whether each call is an atomic batch of at most 1,000 rows.
 
     Attributes:
-        error: What reading the batches has raised; the reader makes another error of it. Else None.
+        error: The error of reading the batches, which Arrow's reader wraps in another one. Else None.
     """
 
     def __init__(
@@ -123,12 +124,12 @@ class PublishCalls:
         self.error: Exception | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatchReader]:
-        """Yield a reader for each call, to be read to its end before the next one is asked for."""
+        """Yield a reader for each call, which must be read to its end before the next one."""
         while (first := self._piece(self._call_rows)) is not None:
             yield pa.RecordBatchReader.from_batches(first.schema, self._call(first))
 
     def _call(self, piece: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """The pieces of one call."""
+        """Yield the slices of one call."""
         rows = size = 0
         try:
             while piece is not None:
@@ -142,7 +143,7 @@ class PublishCalls:
             raise
 
     def _piece(self, most: int) -> pa.RecordBatch | None:
-        """The next rows, at most `most` and not too large together; None at the end."""
+        """Return the next slice of at most `most` rows and about 2 MiB; None at the end."""
         while self._rest is None or not self._rest.num_rows:
             self._rest = next(self._batches, None)
             if self._rest is None:
@@ -155,10 +156,10 @@ class PublishCalls:
 
 
 def check_headers(batch: pa.RecordBatch, *, first_row: int) -> None:
-    """Refuse headers that would change who stores a row, or whether.
+    """Reject reserved headers, which would change where or whether a row is stored.
 
     Args:
-        batch: Rows, with a column `headers`.
+        batch: Rows with a column `headers`.
         first_row: Number of the batch's first row, for the message.
 
     Raises:
@@ -167,7 +168,7 @@ def check_headers(batch: pa.RecordBatch, *, first_row: int) -> None:
     maps = batch.column("headers")
     if maps.null_count == len(maps):
         return
-    # A slice has the keys of its whole batch.
+    # The keys of a slice are those of its whole batch.
     start, end = maps.offsets[0].as_py(), maps.offsets[len(maps)].as_py()
     keys = maps.keys.slice(start, end - start)
     entry = pc.index(pc.match_substring_regex(keys, _RESERVED), True).as_py()
@@ -175,6 +176,6 @@ def check_headers(batch: pa.RecordBatch, *, first_row: int) -> None:
         return
     row = pc.sum(pc.less_equal(maps.offsets, start + entry)).as_py() - 1
     raise ValueError(
-        f"jetstream: row {first_row + row} has the header {keys[entry].as_py()!r}, which cannot be written: ids belong"
-        " into the column 'msg_id', the stream into the option 'stream'"
+        f"jetstream: could not publish row {first_row + row}: header {keys[entry].as_py()!r} is reserved; use column"
+        " 'msg_id' for ids and option 'stream' for the stream"
     )

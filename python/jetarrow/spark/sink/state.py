@@ -1,11 +1,11 @@
-"""Exactly once beyond the duplicate window: what a streaming query remembers of the batch that it is writing.
+"""Exactly-once writes beyond the duplicate window, by a record of the batch that a streaming query is writing.
 
 A key-value bucket has one record for each query and partition: the batch, the target's last sequence before the first
-row of it was published, and, once all of it is stored, how many rows it has and a sum over their ids. An attempt takes
-the record over by its revision; who has lost it, a task that was taken for dead, stops. An attempt that finds the
-record of its own batch is a replay: where all is stored it publishes nothing, and compares the sum; else it reads the
-ids that came to the target since that sequence, and publishes what is missing. Ids made of content begin with a tag of
-query, batch and partition: one that no row has is a row that an earlier attempt stored, and that is another one now.
+row was published, and, once all rows are stored, their number and a sum of their ids. An attempt takes the record over
+by its revision. An attempt that has lost the record, such as a task that was considered dead, stops. An attempt that
+finds the record of its own batch is a replay. If all rows are stored, it publishes nothing and compares the sum. Else
+it reads the ids stored in the target since that sequence, and publishes the missing rows. Ids made of content begin
+with a tag of query, batch and partition. A stored id with this tag that no row has belongs to a row that has changed.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from jetarrow.spark.options.option_texts import invalid
 
 from .seen_ids import message_ids
 
-# How long an attempt relies on the record being its own, in seconds.
-_LOOK_AGAIN = 5.0
+# Seconds between two checks that the record is still that of this attempt.
+_CHECK_INTERVAL = 5.0
 _BITS_64 = 2**64 - 1
 
 
 @dataclass(frozen=True)
 class BatchName:
-    """Which part of which batch of which query a task writes.
+    """Query, batch and partition that a task writes.
 
     Attributes:
-        query: Spark's id of the query, which a restart keeps.
-        batch: Its number.
-        partition: Its number.
+        query: Spark's id of the query, which is the same after a restart.
+        batch: Number of the batch.
+        partition: Number of the partition.
     """
 
     query: str
@@ -50,26 +50,26 @@ class BatchName:
 
     @property
     def key(self) -> str:
-        """The record's key."""
+        """Key of the record."""
         return f"{self.query}.{self.partition}"
 
     @property
     def tag(self) -> str:
-        """What the ids of its rows begin with."""
+        """Prefix of the ids of its rows."""
         name = f"{self.query}:{self.batch}:{self.partition}"
         return hashlib.blake2b(name.encode(), digest_size=6).hexdigest() + "-"
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the bucket says of a partition.
+    """Record of a partition in the bucket.
 
     Attributes:
         batch: Number of the batch.
         created: Creation time of the target.
         before: The target's last sequence before the first row was published.
-        rows: How many rows were stored; None until all are.
-        total: A sum over their ids, whatever their order.
+        rows: Number of stored rows; None until all are stored.
+        total: Sum of hashes of their ids, independent of their order.
     """
 
     batch: int
@@ -83,14 +83,14 @@ class SinkState:
     """One attempt to write one partition of a batch.
 
     Args:
-        js: Where the target and the bucket are.
+        js: The context.
         bucket: Name of the bucket.
         stream: Name of the target.
-        subject: The subject of all rows, where they have one. Default: any.
-        name: What is written.
+        subject: The common subject of all rows; None if there is none.
+        name: Query, batch and partition.
 
     Attributes:
-        skipped: Rows so far that the target had.
+        skipped: Number of rows so far that the target already had.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class SinkState:
         try:
             entry = retry_transient(lambda: self._bucket.get(name.key))
             found, last = Record(**json.loads(entry.value or b"")), entry.revision or 0
-        except KeyNotFoundError as error:  # never there, or deleted by hand
+        except KeyNotFoundError as error:  # not created yet, or deleted by the user
             found, last = None, (error.entry.revision or 0) if error.entry is not None else 0
         if found is not None and found.batch > name.batch:
             raise self._lost(f"batch {found.batch} has begun")
@@ -118,32 +118,32 @@ class SinkState:
         created, end = info.created_raw or "", info.state.last_seq
         if found is not None and (found.batch, found.created) == (name.batch, created):
             self._found = found
-        # A target that was made again has nothing of it, as at the first attempt.
+        # A target that was created again has no row of the batch, as at the first attempt.
         self._record = self._found or Record(name.batch, created, end)
         self._revision = self._write(self._record, last)
-        self._looked = monotonic()
+        self._checked = monotonic()
 
     def note(self, piece: pa.RecordBatch, own: pa.Array | None) -> pa.RecordBatch:
-        """Take notice of rows that are about to be published.
+        """Record rows before they are published.
 
         Args:
             piece: Rows with their ids.
-            own: Which of them have brought one themselves. Default: none.
+            own: Whether each id is one of the user; None if none is.
 
         Returns:
-            Those that the target does not have, their ids tagged.
+            The rows that the target does not have, with tagged ids.
 
         Raises:
             Error: Another attempt has begun.
             ValueError: The id of a row is empty.
         """
-        if monotonic() - self._looked > _LOOK_AGAIN:
-            self._look()
+        if monotonic() - self._checked > _CHECK_INTERVAL:
+            self._check_attempt()
         self._foreign = own is not None
         ids = piece.column("msg_id")
         if own is not None and pc.any(pc.equal(ids, "")).as_py():
             raise ValueError(
-                "jetstream: a row has an empty msg_id, which exactlyOnce=state cannot find again; make it null"
+                "jetstream: could not publish a row with an empty msg_id: exactlyOnce=state needs unique ids; use null"
             )
         tagged = pc.binary_join_element_wise(self._name.tag, ids, "")
         ids = tagged if own is None else pc.if_else(own, ids, tagged)
@@ -161,10 +161,10 @@ class SinkState:
         return piece.filter(pc.invert(there))
 
     def finish(self) -> None:
-        """Say that all rows are stored.
+        """Record that all rows are stored.
 
         Raises:
-            Error: Another attempt has begun, or an earlier one has stored rows that say something else now.
+            Error: Another attempt has begun, or an earlier one has stored rows that have changed.
         """
         found, name = self._found, f"batch {self._name.batch}, partition {self._name.partition}"
         if found is not None and found.rows is not None:
@@ -176,7 +176,7 @@ class SinkState:
         self._write(replace(self._record, rows=self._rows, total=self._total), self._revision)
 
     def _ids(self) -> pa.Array:
-        """The ids in the target that came since the first attempt."""
+        """Return the ids stored in the target since the first attempt."""
         if self._known is None:
             info, before = self._info(), self._record.before
             if info.state.first_seq > before + 1 and info.state.last_seq > before:
@@ -195,19 +195,19 @@ class SinkState:
                     if isinstance(item, Loss):
                         raise self._gone(item.asked[0])
                     ids = message_ids(pa.record_batch(item).column("headers"))
-                    # Those of others are of no use, unless rows of ours have ids that say not whose they are.
+                    # Ids of other writers are needed only if rows have ids of the user, which have no tag.
                     found.append(ids if self._foreign else ids.filter(pc.starts_with(ids, self._name.tag)))
             finally:
                 reader.close()
-        # Twice, where a task stood still for longer than the window in the middle of sending.
+        # Ids may occur twice, if a task was suspended for longer than the duplicate window.
         return pc.unique(pa.concat_arrays([pa.array([], pa.string()), *found]))
 
-    def _look(self) -> None:
+    def _check_attempt(self) -> None:
         entry = retry_transient(lambda: self._bucket.get(self._name.key))
-        # An older one is what a replica knows that lags behind.
+        # An older revision is that of a replica that lags behind.
         if (entry.revision or 0) > self._revision:
             raise self._lost("another attempt has begun")
-        self._looked = monotonic()
+        self._checked = monotonic()
 
     def _write(self, record: Record, last: int) -> int:
         text = json.dumps(asdict(record), sort_keys=True)
@@ -223,52 +223,52 @@ class SinkState:
 
     def _lost(self, why: str) -> Error:
         name = self._name
-        return Error(f"jetstream: this attempt of batch {name.batch}, partition {name.partition} was given up: {why}")
+        return Error(f"jetstream: stopped this attempt of batch {name.batch}, partition {name.partition}: {why}")
 
     def _gone(self, first: int) -> Error:
         return Error(
-            f"jetstream: messages from {first} on of stream {self._stream!r} have gone since batch {self._name.batch}"
-            f" was begun: nobody knows which of its rows were stored; delete key {self._name.key!r} of the sinkState"
-            " bucket to write all of it again"
+            f"jetstream: could not replay batch {self._name.batch}: stream {self._stream!r} has lost messages from"
+            f" {first} on since the batch began, so its stored rows are unknown; delete key {self._name.key!r} of the"
+            " sinkState bucket to write all of them again"
         )
 
     def _changed(self, name: str, how: str) -> Error:
         return Error(
-            f"jetstream: {name} of this query has changed since an earlier attempt: {how}. exactlyOnce=state needs rows"
-            " that are the same whenever they are computed (no rand(), no current_timestamp(), the same partitions);"
+            f"jetstream: {name} of this query has changed since an earlier attempt: {how}; exactlyOnce=state needs"
+            " deterministic rows (no rand(), no current_timestamp(), the same partitions);"
             f" delete key {self._name.key!r} of the sinkState bucket to write all of it again"
         )
 
 
 def check_target(info: StreamInfo) -> None:
-    """Check that a stream keeps what is stored in it, as far as its configuration says.
+    """Check that the configuration of a stream keeps stored messages until a replay.
 
     Args:
         info: The target.
 
     Raises:
-        ValueError: A message may go before a replay looks for it.
+        ValueError: A message may be removed before a replay.
     """
     config = info.config
     if (config.retention or RetentionPolicy.LIMITS) != RetentionPolicy.LIMITS or (config.max_msgs_per_subject or 0) > 0:
         raise invalid(
             "exactlyOnce",
-            f"stream {config.name!r} does not keep all that is stored in it ({config.retention},"
-            f" max_msgs_per_subject={config.max_msgs_per_subject}), so that a replay could not tell what is missing",
+            f"stream {config.name!r} removes stored messages ({config.retention},"
+            f" max_msgs_per_subject={config.max_msgs_per_subject}), so a replay could not find missing rows",
             "window (default), or a stream with retention by limits and no limit per subject",
         )
 
 
 def open_bucket(js: jetarrow.sync.JetStream, bucket: str, *, replicas: int) -> None:
-    """Make the bucket if it is not there.
+    """Create the bucket if it does not exist.
 
     Args:
-        js: Where it is.
-        bucket: Its name.
-        replicas: How many servers keep a new one.
+        js: The context.
+        bucket: Name of the bucket.
+        replicas: Number of replicas of a new bucket.
 
     Raises:
-        APIError: It cannot be made.
+        APIError: The bucket cannot be created.
     """
     try:
         js.key_value(bucket)
@@ -281,6 +281,6 @@ def _tagged(ids: pa.Array, tag: str) -> int:
 
 
 def _total(ids: pa.Array) -> int:
-    """A sum over ids, the same in any order."""
+    """Return a sum of hashes of ids, which is independent of their order."""
     texts = (one.encode() for one in ids.to_pylist() if one is not None)
     return sum(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") for text in texts)

@@ -21,12 +21,12 @@ from .writer import Written, check_groups, report_duplicates, write_partition
 class JetStreamStreamWriter(DataSourceStreamArrowWriter):
     """Publishes the rows of every micro-batch.
 
-    Query and batch keep their names after a restart from the checkpoint: rows that were published before the batch
-    was committed are recognised.
+    Ids of query and batch are the same after a restart from the checkpoint, so rows published before the batch was
+    committed are recognised.
 
     Args:
-        options: Checked options.
-        target: The streams, as `target.prepare` has found them.
+        options: Validated options.
+        target: The streams, as returned by `target.prepare`.
     """
 
     def __init__(self, options: WriteOptions, target: Target) -> None:
@@ -40,20 +40,20 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
             iterator: Arrow batches, read as they are published.
 
         Returns:
-            What was written, for Spark.
+            The commit message for Spark.
 
         Raises:
             BatchError: A row was not stored: the first one, with the server's codes.
             NoServersError: No server has answered for 30 seconds.
-            ValueError: Spark does not name query and batch, which `dedup=content` needs.
+            ValueError: Spark does not provide query and batch, which `dedup=content` needs.
         """
         context = TaskContext.get()
         assert context is not None
         names = [context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId")]
         if None in names and self._options.dedup == Dedup.CONTENT:
             raise ValueError(
-                "jetstream: Spark does not say which query and batch this is, so ids cannot be made of the rows; set"
-                " the option dedup=none, and give the rows ids of their own in a column msg_id"
+                "jetstream: could not compute ids of rows: Spark does not provide query and batch; set the option"
+                " dedup=none, and add a column msg_id"
             )
         query, batch = map(str, names)
         name = None if None in names else BatchName(query, int(batch), context.partitionId())
@@ -61,10 +61,10 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
         return replace(written, query=names[0])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Say in the driver's log what was not stored because the stream had it.
+        """Log the number of duplicates on the driver.
 
         Args:
-            messages: What the tasks report.
+            messages: The commit messages of the tasks.
             batchId: Number of the micro-batch.
 
         Raises:

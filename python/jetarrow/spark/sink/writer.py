@@ -1,4 +1,4 @@
-"""The sink of a batch, `df.write.format("jetstream")`, and what it shares with that of a stream."""
+"""The sink of a batch, `df.write.format("jetstream")`, and code shared with the sink of a stream."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _log = logging.getLogger("jetarrow.spark")
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task reports.
+    """Commit message of a task.
 
     Attributes:
-        rows: Rows that the stream has.
-        duplicates: How many of them it had before; 0 in mode fast, where the server does not say.
-        expected: Whether that is how it should be: the task was tried again, or has itself sent rows again.
+        rows: Number of rows that the stream has.
+        duplicates: Number of rows that it already had; 0 in mode fast, whose acks do not contain it.
+        expected: Whether duplicates are expected, because the task was retried or has resent rows.
         groups: With `atomicBy` eight bytes for each group.
         query: Spark's id of the streaming query. Default: none.
     """
@@ -46,17 +46,17 @@ class Written(WriterCommitMessage):
 class JetStreamWriter(DataSourceArrowWriter):
     """Appends the rows of a DataFrame.
 
-    A failed task is written again by Spark, and its rows have the same ids: what was stored is not stored twice.
+    Spark retries a failed task, and its rows have the same ids, so stored rows are not stored twice.
 
     Args:
-        options: Checked options.
-        target: The streams, as `target.prepare` has found them.
+        options: Validated options.
+        target: The streams, as returned by `target.prepare`.
     """
 
     def __init__(self, options: WriteOptions, target: Target) -> None:
         self._options = options
         self._target = target
-        # Pickled to every attempt of every task.
+        # Pickled for every attempt of every task.
         self._job = options.dedup_scope or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -66,7 +66,7 @@ class JetStreamWriter(DataSourceArrowWriter):
             iterator: Arrow batches, read as they are published.
 
         Returns:
-            What was written, for Spark.
+            The commit message for Spark.
 
         Raises:
             BatchError: A row was not stored: the first one, with the server's codes.
@@ -75,10 +75,10 @@ class JetStreamWriter(DataSourceArrowWriter):
         return write_partition(self._options, self._target, iterator, scope=self._job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say in the driver's log what was not stored because the stream had it.
+        """Log the number of duplicates on the driver.
 
         Args:
-            messages: What the tasks report.
+            messages: The commit messages of the tasks.
 
         Raises:
             ValueError: As `check_groups`.
@@ -98,11 +98,11 @@ def write_partition(
     """Publish the rows of one task.
 
     Args:
-        options: Checked options.
+        options: Validated options.
         target: The streams.
         rows: Arrow batches, read as they are published.
-        scope: Names the query and the batch.
-        name: What is written, where `sink_state` is to remember it. Default: none.
+        scope: Unique name of query and batch.
+        name: Query, batch and partition for `sink_state`. Default: none.
 
     Raises:
         Exception: As `PartitionWriter.write`.
@@ -120,14 +120,14 @@ def write_partition(
 
 
 def check_groups(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Check that no group of `atomicBy` was written by two tasks, each of which has stored its part of it.
+    """Check that no group of `atomicBy` was written by two tasks as two atomic batches.
 
     Args:
-        options: Checked options.
-        messages: What the tasks report.
+        options: Validated options.
+        messages: The commit messages of the tasks.
 
     Raises:
-        ValueError: One was: the rows are stored, but not as they should be.
+        ValueError: A group was; its rows are stored, but not atomically.
     """
     if options.atomic_by is None:
         return
@@ -138,12 +138,12 @@ def check_groups(options: WriteOptions, messages: Sequence[WriterCommitMessage |
 
 
 def report_duplicates(target: str, messages: Sequence[WriterCommitMessage | None], *, named: str | None = None) -> None:
-    """Say how many rows the stream had before: a line in the log where tasks were tried again, else a warning.
+    """Report the number of duplicates: log it if tasks were retried, else warn.
 
     Args:
-        target: Which they are, in words.
-        messages: What the tasks report.
-        named: Which batch it is, where it has the same ids when it is repeated. Default: none, it has others then.
+        target: Description of the streams.
+        messages: The commit messages of the tasks.
+        named: Name of the batch, if a repetition has the same ids. Default: none.
     """
     tasks = [message for message in messages if isinstance(message, Written)]
     rows = sum(task.rows for task in tasks)
@@ -151,12 +151,12 @@ def report_duplicates(target: str, messages: Sequence[WriterCommitMessage | None
     unexpected = sum(task.duplicates for task in tasks if not task.expected)
     where = target if named is None else f"{target}, {named}"
     if again:
-        _log.info("jetstream: %s had %d of %d rows already: tasks were tried again", where, again, rows)
+        _log.info("jetstream: %s already had %d of %d rows, because tasks were retried", where, again, rows)
     if unexpected:
-        replayed = "" if named is None else " That is right if a restart has replayed this batch; else"
+        replayed = "" if named is None else " This is expected if a restart has replayed this batch. Otherwise"
         warnings.warn(
-            f"jetstream: {where}: {unexpected} of {rows} rows were not stored, as the stream had messages with their"
-            f" ids.{replayed or ' Either'} the same was written before within the duplicate window, or rows of two"
-            " partitions have one msg_id: an id stands for one row of the output",
+            f"jetstream: {where}: {unexpected} of {rows} rows were not stored, because the stream has messages with"
+            f" their ids.{replayed or ' Either'} the same rows were written before within the duplicate window, or rows"
+            " of two partitions have the same msg_id; make ids unique",
             stacklevel=3,
         )

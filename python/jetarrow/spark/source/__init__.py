@@ -1,1 +1,1 @@
-"""Reading: the batch reader, the stream reader, and what they are made of."""
+"""Batch and stream readers, and their parts."""

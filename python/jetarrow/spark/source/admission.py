@@ -1,4 +1,4 @@
-"""How much of the backlog one micro-batch takes."""
+"""Admission control: the share of the backlog that one micro-batch reads."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 
 def share(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Share a limit over the backlogs of streams, in proportion; what remains goes to the largest remainders.
+    """Distribute a limit over the backlogs of streams in proportion, by the largest remainder method.
 
-    No stream with a backlog is left out while the limit has one offset for each.
+    Every stream with a backlog gets at least one offset if the limit permits it.
 
     Args:
-        sizes: Offsets that wait, by stream.
-        limit: Most offsets in all, at least 1.
+        sizes: Pending offsets by stream.
+        limit: Maximum number of offsets in total, at least 1.
     """
     total = sum(sizes.values())
     if total <= limit:
@@ -31,13 +31,13 @@ def share(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
 def admit(
     sizes: Mapping[str, int], weights: Mapping[str, float], *, most_offsets: int | None, most_bytes: int | None
 ) -> dict[str, int]:
-    """Return how many offsets of each stream go into the next micro-batch: at least one in all.
+    """Return the number of offsets of each stream in the next micro-batch: at least one in total.
 
     Args:
-        sizes: Offsets that wait, by stream; at least one.
-        weights: Bytes of one offset, by stream; estimated.
-        most_offsets: Most offsets in all; None for no limit. The limit that is reached first rules.
-        most_bytes: Most bytes in all, estimated; None for no limit.
+        sizes: Pending offsets by stream; at least one.
+        weights: Estimated bytes per offset, by stream.
+        most_offsets: Maximum number of offsets in total; None for no limit. The smaller of the two limits applies.
+        most_bytes: Maximum size in bytes in total, estimated; None for no limit.
     """
     taken = dict(sizes) if most_offsets is None else share(sizes, most_offsets)
     if most_bytes is not None:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class JetStreamReader(DataSourceReader):
-    """Reads ranges of sequences that were fixed when Spark planned the query.
+    """Reads ranges of sequences that are fixed when Spark plans the query.
 
-    Spark plans a DataFrame once: counting it again gives the same rows, whatever was published since.
+    Spark plans a DataFrame once, so repeated actions return the same rows, without messages published since.
 
     Args:
         schema: Columns to read, a projection of the source's (see `schema.check_schema`).
-        options: Checked options.
+        options: Validated options.
     """
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
@@ -41,20 +41,20 @@ class JetStreamReader(DataSourceReader):
         self._restriction: Restriction | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ask the server for the present bounds of the streams, and split them.
+        """Request the present bounds of the streams, and split them.
 
         Returns:
-            Ranges that are not empty; an empty list where there is nothing to read.
+            Ranges that are not empty; an empty list if there are no messages.
 
         Raises:
-            NoServersError: No server answers within the connect timeout.
-            AuthorizationError: A server refuses the credentials.
-            NotFoundError: There is no such stream.
-            DataLossError: What `startingOffsets` names is not in the stream any more.
-            ValueError: An option does not fit the stream, or `value` has a type that JSON has no form for.
+            NoServersError: No server responds within the connect timeout.
+            AuthorizationError: A server rejects the credentials.
+            NotFoundError: A stream does not exist.
+            DataLossError: The stream no longer has the sequence of `startingOffsets`.
+            ValueError: An option does not apply to the stream, or `value` has a type that cannot be decoded from JSON.
         """
         options = self._options
-        # A connection of its own: a server that has gone is noticed now, and within the connect timeout.
+        # A separate connection, so that an unavailable server is an error within the connect timeout.
         with hide_traceback(), connect(options.connection) as client:
             lookup = Lookup(jetstream(client, options.connection), options)
             check_types(self._schema, options.rows, lookup.js)
@@ -66,10 +66,10 @@ class JetStreamReader(DataSourceReader):
         """Yield the messages of one partition.
 
         Args:
-            partition: One of `partitions`; what Spark makes up in place of an empty list yields nothing.
+            partition: One of `partitions`; the placeholder that Spark creates for an empty list yields nothing.
 
         Yields:
-            Arrow batches of exactly the schema that Spark demands.
+            Arrow batches of the exact schema that Spark requires.
 
         Raises:
             Exception: As `partition_reader.read_range`, or `latest.read_state`.
@@ -84,14 +84,14 @@ class JetStreamReader(DataSourceReader):
 class PushdownReader(JetStreamReader):
     """A batch reader with filters pushed down.
 
-    Spark fails where a reader has the method and the feature is off, so `JetStreamReader` does not have it.
+    A separate class, because Spark fails if a reader has the method and the feature is disabled.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Read no more than the filters leave, and let Spark evaluate all of them.
+        """Restrict the read by the filters, and have Spark evaluate all of them.
 
         Args:
-            filters: All of them hold for the rows that are wanted.
+            filters: Filters that all requested rows match.
 
         Returns:
             All filters.

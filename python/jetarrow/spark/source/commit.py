@@ -1,4 +1,4 @@
-"""How a streaming query lets the server forget what it has processed."""
+"""Removal of processed messages from the server by a streaming query."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Committer:
     """Commits for one streaming query, in the process that plans it.
 
     Args:
-        options: Checked options: `commit_mode`, `commit_consumer`, `subjects`.
+        options: Validated options: `commit_mode`, `commit_consumer`, `subjects`.
         positions: Those of the query.
     """
 
@@ -46,16 +46,16 @@ class Committer:
         self._filters = options.subjects
         self._positions = positions
         self._done: dict[str, Entry] = {}
-        # Delivered and beyond the last commit, by stream: the server would not deliver them again for a while.
+        # Delivered messages after the last commit, by stream, which are redelivered only after the ack wait.
         self._spare: dict[str, list[_Delivered]] = {}
 
     def prepare(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
-        """Check that the streams fit, and make the consumers that hold messages back for us.
+        """Check the retention of the streams, and create the consumers that retain unprocessed messages.
 
         Args:
-            js: Where the streams are.
-            infos: The streams as they are now, by name.
-            at: Where the query stands, by stream.
+            js: The context.
+            infos: Present info of the streams, by name.
+            at: Positions of the query, by stream.
 
         Raises:
             ValueError: `commitMode` does not fit a stream.
@@ -74,28 +74,29 @@ class Committer:
                 self._make_consumer(js, name, at[name].next)
 
     def commit(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
-        """Let the server forget what lies before a position; a second time does no harm.
+        """Remove messages before a position from the server; idempotent.
 
-        Costs a request for a message of each stream that has grown since it was read.
+        It requests one message of each stream that has new messages since it was read.
 
         Args:
-            lookup: Where the streams are.
-            infos: The streams as they are now, by name.
-            at: The position, by stream.
+            lookup: Lookup of the streams.
+            infos: Present info of the streams, by name.
+            at: Positions by stream.
 
         Raises:
-            StreamRecreatedError: A stream was deleted and made again, which is an error here. Nothing of the new one is
-                touched, unless its sequences are said to be the same ones.
-            StreamRolledBackError: A stream went back behind the position, which is an error here. Nothing is touched.
+            StreamRecreatedError: A stream was deleted and created again, and `onRecreated` is fail. No message of the
+                new stream is removed, unless `onRecreated` is continue.
+            StreamRolledBackError: A stream was rolled back behind the position, and `onRollback` is fail. No message is
+                removed.
         """
         js = lookup.js
         for name, entry in at.items():
             if name not in infos or self._done.get(name) == entry:
                 continue
-            # What another stream of this name holds was never read.
+            # Messages of another stream of this name were not read.
             if self._positions.is_over(name, entry, infos[name]):
                 continue
-            # Nor what came after it went back.
+            # Neither were messages stored after a rollback.
             if entry.created == created(infos[name]) and self._positions.history.is_lost(
                 name, entry, infos[name], lookup
             ):
@@ -122,19 +123,19 @@ class Committer:
         info = consumer.cached_info
         if info is not None and (info.config.ack_policy != AckPolicy.ALL or not info.config.headers_only):
             raise ValueError(
-                f"jetstream option 'commitConsumer': consumer {self._name!r} of stream {stream!r} is there already, for"
-                " something else; valid: a name that nobody uses"
+                f"jetstream option 'commitConsumer': consumer {self._name!r} of stream {stream!r} exists with another"
+                " configuration; valid: an unused name"
             )
 
     def _acknowledge(self, js: jetarrow.sync.JetStream, stream: str, last: int) -> None:
-        """Acknowledge everything up to `last`: what is not delivered yet has to be, its payload stays where it is."""
+        """Acknowledge all messages up to `last`, after delivering their headers."""
         consumer = js.stream(stream).consumer(self._name)
         try:
             info = consumer.info()
         except NotFoundError:
             warnings.warn(
-                f"jetstream: consumer {self._name!r} of stream {stream!r} is gone; it is made again, and what nobody"
-                " else waited for meanwhile is lost",
+                f"jetstream: consumer {self._name!r} of stream {stream!r} was deleted and is created again; messages"
+                " that no other consumer has retained in the meantime are lost",
                 stacklevel=2,
             )
             self._make_consumer(js, stream, last + 1)
@@ -142,11 +143,11 @@ class Committer:
         delivered = info.delivered.stream_seq if info.delivered else 0
         known = self._acknowledged(self._spare.pop(stream, []), last)
         while delivered < last:
-            # Never beyond `last` where no message is missing; what comes beyond is kept for the next commit.
+            # Later messages are delivered only if sequences are missing; they are kept for the next commit.
             batch = consumer.fetch_batch(min(_MOST_PER_FETCH, last - delivered), timeout=0.0, columns=["seq"])
             seqs = batch.seqs.to_pylist()
             found = [_Delivered(seq, row, batch) for row, seq in enumerate(seqs) if seq is not None]
-            if not found:  # deleted, or taken by a limit of the stream
+            if not found:  # deleted, or removed by a limit of the stream
                 break
             delivered = max(delivered, *(one.seq for one in found))
             known = self._acknowledged(known + found, last)
@@ -154,7 +155,7 @@ class Committer:
 
     @staticmethod
     def _acknowledged(messages: list[_Delivered], last: int) -> list[_Delivered]:
-        """Acknowledge the last message up to `last`, and with it all before; return those beyond."""
+        """Acknowledge the last message up to `last`, and so all before it; return the later ones."""
         due = [one for one in messages if one.seq <= last]
         if due:
             newest = max(due, key=lambda one: one.seq)

@@ -1,4 +1,4 @@
-"""Subject filters: what they cover, and their evaluation in Arrow where the server would be slower."""
+"""Subject filters: their coverage, and their evaluation in Arrow if that is faster than on the server."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 
 def covers(subject: str, other: str) -> bool:
-    """Whether a filter matches everything that another one matches.
+    """Return whether a filter matches everything that another one matches.
 
     Args:
         subject: The filter.
-        other: The other one; it may have wildcards too.
+        other: The other filter, which may have wildcards too.
     """
     for mine, theirs in zip_longest(subject.split("."), other.split(".")):
         if mine == ">":
@@ -27,7 +27,7 @@ def covers(subject: str, other: str) -> bool:
 
 
 def matcher(filters: Sequence[str]) -> Any:
-    """Make a function from an Arrow array of subjects to one of booleans: which of them match a filter.
+    """Return a function that maps an Arrow array of subjects to an array of whether they match a filter.
 
     Args:
         filters: At least one.

@@ -1,4 +1,4 @@
-"""Whether streams still have what a query has read of them; see docs/rollback.md."""
+"""Detection of rollbacks of streams behind the positions of a query; see docs/rollback.md."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from jetarrow.spark.options.choices import OnRollback
 from .metadata import Lookup, end_sequence, first_sequence
 from .offsets import Entry
 
-# How long a new leader may not know the newest messages yet, in seconds.
+# Seconds for which a new leader may lag behind the newest messages.
 _NEW_LEADER_TIMEOUT = 2.0
 _RETRY_PAUSE = 0.1
 
 
 class History:
-    """What a query has read, compared with the streams: at its start, and after whatever raises a doubt.
+    """Compares messages that a query has read with the streams: at its start, and after reconnects and elections.
 
     Args:
-        on_rollback: What becomes of a position that has no meaning any more.
+        on_rollback: Reaction to a rollback behind the position.
     """
 
     def __init__(self, on_rollback: OnRollback) -> None:
         self._on_rollback = on_rollback
-        # Per stream: the link and the leader that it was seen under, and its last sequence then.
+        # By stream: connection, leader and last sequence of the last check.
         self._seen: dict[str, tuple[Witness, str | None, int]] = {}
 
     def standing(self, name: str, entry: Entry, info: StreamInfo, lookup: Lookup) -> Entry:
-        """Return where a query goes on: where it stood, unless the stream went back behind that.
+        """Return the position at which a query continues, which differs after a rollback behind its position.
 
         Args:
             name: Name of the stream.
-            entry: Where it stood.
-            info: The stream as it is now.
-            lookup: To look at messages.
+            entry: Position of the query.
+            info: Present info of the stream.
+            lookup: Lookup of messages.
 
         Raises:
-            StreamRolledBackError: It did, and that is an error here.
+            StreamRolledBackError: The stream was rolled back, and `onRollback` is fail.
         """
         leader = info.cluster.leader if info.cluster is not None else None
         now = (lookup.witness, leader, info.state.last_seq)
@@ -54,28 +54,28 @@ class History:
         if error is None:
             self._seen[name] = now
             return entry
-        # Spark has the position that does not hold until a batch has ended elsewhere: it stays in doubt.
+        # Spark keeps the invalid position until a batch has ended, so it is checked again.
         self._seen.pop(name, None)
         if self._on_rollback == OnRollback.FAIL:
             raise error
         if self._on_rollback == OnRollback.EARLIEST or error.last_good is None:
-            warnings.warn(f"jetstream: {error.summary}; this query begins at its first message", stacklevel=3)
+            warnings.warn(f"jetstream: {error.summary}; this query restarts at its first message", stacklevel=3)
             return replace(entry, next=first_sequence(info), initial="earliest", marks=())
-        warnings.warn(f"jetstream: {error.summary}; this query goes on behind that", stacklevel=3)
+        warnings.warn(f"jetstream: {error.summary}; this query continues after that", stacklevel=3)
         good = error.last_good[0]
         return replace(entry, next=good + 1, initial=None, marks=tuple(mark for mark in entry.marks if mark[0] <= good))
 
     def is_lost(self, name: str, entry: Entry, info: StreamInfo, lookup: Lookup) -> bool:
-        """Whether a stream went back behind a position.
+        """Return whether a stream was rolled back behind a position.
 
         Args:
             name: Name of the stream.
             entry: The position.
-            info: The stream as it was a moment ago.
-            lookup: To look at messages.
+            info: Recent info of the stream.
+            lookup: Lookup of messages.
 
         Raises:
-            StreamRolledBackError: It did, and that is an error here.
+            StreamRolledBackError: The stream was rolled back, and `onRollback` is fail.
         """
         error = self._contradiction(name, entry, info, lookup)
         if error is not None and self._on_rollback == OnRollback.FAIL:
@@ -83,7 +83,7 @@ class History:
         return error is not None
 
     def _contradiction(self, name: str, entry: Entry, info: StreamInfo, lookup: Lookup) -> StreamRolledBackError | None:
-        """How a stream differs from what was read of it; None where nothing says that it does."""
+        """Return the difference of a stream from its messages read before; None if none is detected."""
         error = verify(name, entry.marks, info, lookup)
         if error is not None or entry.initial == "ahead":
             return error
@@ -98,13 +98,13 @@ class History:
 
 
 def verify(name: str, marks: Sequence[Mark], info: StreamInfo, lookup: Lookup) -> StreamRolledBackError | None:
-    """Compare messages that were seen with a stream; a request at most where it holds, none if the newest is its last.
+    """Compare marks with a stream; at most one request if they match, none if the newest is the last message.
 
     Args:
         name: Name of the stream.
-        marks: Their sequences and times.
-        info: The stream as it was a moment ago.
-        lookup: To ask it.
+        marks: Sequences and times of messages read before.
+        info: Recent info of the stream.
+        lookup: Lookup of messages.
     """
     if not marks:
         return None
@@ -114,15 +114,15 @@ def verify(name: str, marks: Sequence[Mark], info: StreamInfo, lookup: Lookup) -
 
 
 def spark_error(error: StreamRolledBackError) -> StreamRolledBackError:
-    """Return the error with what can be done in Spark.
+    """Return the error with the remedies in Spark.
 
     Args:
-        error: As the core says it.
+        error: The error of the core.
     """
     message = (
-        f"jetstream: {error.summary}; what was read after it is another history: look into the server, then load it"
-        " again, or with a streaming query begin with a new checkpoint, or set onRollback to continue (behind the last"
-        " message that is still there) or earliest"
+        f"jetstream: {error.summary}; messages read after it are of another history: check the server, then load it"
+        " again, or for a streaming query use a new checkpoint, or set onRollback to continue (after the last message"
+        " that the stream still has) or earliest"
     )
     return StreamRolledBackError(error.stream, error.expected, error.found, error.last_good, message=message)
 
@@ -134,14 +134,14 @@ def marks_before(
     *,
     known: Mapping[str, Sequence[Mark]] | None = None,
 ) -> dict[str, tuple[Mark, ...]]:
-    """Return what is kept of positions, so that it can be told later whether the streams are still the same.
+    """Return marks of positions, by which rollbacks of the streams are detected later.
 
-    Costs one request for each stream that is not read to its end.
+    It costs one request for each stream that is not read to its end.
 
     Args:
-        ends: The positions: the sequence to read next, by stream.
-        infos: The streams as they are now.
-        lookup: To look at the message before, where that is not the stream's last.
+        ends: Positions: the sequence to read next, by stream.
+        infos: Present info of the streams.
+        lookup: Lookup of the preceding message, unless it is the stream's last one.
         known: Marks of earlier positions, and the last messages that filters match. Default: none.
     """
     found: dict[str, set[Mark]] = {}

@@ -1,7 +1,7 @@
-"""How often an idle query asks: Spark comes every few milliseconds, and some looks take longer than that.
+"""Backoff of an idle query: Spark polls every few milliseconds, and some checks for messages take longer.
 
-Many streams do; so does a filter with wildcards while others publish: for its last match the server goes through all
-subjects, 4 to 7 ms for 100,000 of them.
+These are checks of many streams, and of a filter with wildcards while other subjects are published: the server searches
+all subjects for its last match, which takes 4 to 7 ms for 100,000 subjects.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Mapping
 
 from .offsets import Offset
 
-# Fewer are looked at every time Spark comes.
+# Number of streams from which on idle checks are throttled.
 MANY_STREAMS = 16
-# After a look that found nothing, this many times as long as it took is waited, so that an idle query costs a tenth of
-# what it would.
+# Pause after an idle check, in multiples of its duration, so that an idle query has a tenth of the load; and its
+# maximum in seconds.
 _BACKOFF_FACTOR = 10.0
 _MAX_BACKOFF = 1.0
 
 
 class IdleBackoff:
-    """A pause after a look at the streams that found nothing."""
+    """Pause after a check of the streams without new messages."""
 
     def __init__(self) -> None:
         self._asked = time.monotonic()
@@ -28,10 +28,10 @@ class IdleBackoff:
         self._at: Offset | None = None
 
     def is_active(self, at: Offset) -> bool:
-        """Whether there is no need to look again yet; else a look begins.
+        """Return whether the pause lasts; if not, start a check.
 
         Args:
-            at: Where the query stands.
+            at: Position of the query.
         """
         now = time.monotonic()
         if now < self._until and at == self._at:
@@ -40,12 +40,12 @@ class IdleBackoff:
         return False
 
     def start(self, at: Offset, sizes: Mapping[str, int], *, costly: bool = False) -> None:
-        """Say that a look has ended with nothing to do.
+        """Start a pause after an idle check, if the check is expensive.
 
         Args:
-            at: Where the query stands.
-            sizes: How much waits, by stream.
-            costly: Whether a look is one, though the streams are few. Default: False.
+            at: Position of the query.
+            sizes: Pending sequences by stream.
+            costly: Whether the check is expensive although there are few streams. Default: False.
         """
         idle = (costly or len(sizes) >= MANY_STREAMS) and not any(sizes.values())
         now = time.monotonic()

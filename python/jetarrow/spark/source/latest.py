@@ -1,4 +1,4 @@
-"""`readMode=latest`: the last message of each subject, for streams that are tables."""
+"""`readMode=latest`: reads the last message of each subject."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jetarrow.spark.options.read import ReadOptions
 
 from .history import marks_before, spark_error
 from .metadata import Lookup, check_created, consumes, created, end_sequence, retention
-from .partition_reader import has_gone_back
+from .partition_reader import is_rolled_back
 from .partitioning import check_named, position
 from .rows import RowShaper
 
@@ -32,8 +32,8 @@ class StreamState(InputPartition):
         stream: Name of the stream.
         created: Creation time of the stream that was planned.
         subject: The filter. Default: all.
-        as_of: The last sequence that counts. Default: the stream's last when it is read.
-        marks: Messages that the stream had when this was planned. Default: none.
+        as_of: The last sequence of the state. Default: the stream's last one when it is read.
+        marks: Marks of the stream at planning. Default: none.
     """
 
     stream: str
@@ -47,12 +47,12 @@ def plan_states(options: ReadOptions, infos: Mapping[str, StreamInfo], lookup: L
     """Plan a batch: a partition for each stream, or for each of the filters in it.
 
     Args:
-        options: Checked options of the read.
-        infos: The streams as they are now, by name.
-        lookup: To find times.
+        options: Validated options of the read.
+        infos: Present info of the streams, by name.
+        lookup: Lookup of times.
 
     Raises:
-        ValueError: A stream lets go of what is consumed; or as `partitioning.check_named`.
+        ValueError: A stream removes consumed messages; or as `partitioning.check_named`.
     """
     check_named(options, infos)
     found = []
@@ -63,7 +63,7 @@ def plan_states(options: ReadOptions, infos: Mapping[str, StreamInfo], lookup: L
             )
         wanted, last = options.end.of(name, LATEST), end_sequence(info)
         end = min(last, position(wanted, options.end.time, lookup, stream=name, latest=last))
-        # A stream that keeps so many messages of a subject has not its state of a moment ago, where somebody writes.
+        # A stream with a limit per subject loses its state at an earlier sequence when messages are published.
         keeps = (info.config.max_msgs_per_subject or 0) <= 0
         exact = keeps or options.end.time is not None or wanted != LATEST
         if info.state.messages and end > 1:
@@ -78,27 +78,27 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
 
     Args:
         schema: Columns to read.
-        options: Checked options.
+        options: Validated options.
         partition: What to read.
 
     Yields:
-        Arrow batches of exactly the schema that Spark demands, none of them empty.
+        Arrow batches of the exact schema that Spark requires, none of them empty.
 
     Raises:
-        NoServersError: No server answers for as long as `reconnectTimeout` says.
-        TimeoutError: Likewise, in the middle of the read.
+        NoServersError: No server responds for `reconnectTimeout`.
+        TimeoutError: No server responds for `reconnectTimeout` during the read.
         NotFoundError: The stream was deleted after planning.
-        StreamRecreatedError: It was deleted and made again.
-        StreamRolledBackError: It went back since it was planned.
-        DataLossError: All messages up to `partition.as_of` are gone.
-        DecodeError: A payload cannot be decoded, and the mode says that this is an error.
+        StreamRecreatedError: The stream was deleted and created again.
+        StreamRolledBackError: The stream was rolled back after planning.
+        DataLossError: The stream has no message up to `partition.as_of`.
+        DecodeError: A payload cannot be decoded, and the mode is FAILFAST.
     """
     shape = RowShaper(schema, options.rows, batch_bytes=options.batch_bytes)
 
     def opened() -> LatestReader:
         js = shared_jetstream(options.connection)
         if shape.tables is not None:
-            shape.tables.look(js, partition.stream, [partition.subject] if partition.subject else (), start=None)
+            shape.tables.read_types(js, partition.stream, [partition.subject] if partition.subject else (), start=None)
         return LatestReader(
             js,
             partition.stream,
@@ -115,7 +115,7 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
         reader = retry_transient(opened, timeout=options.reconnect_timeout)
         try:
             check_created(partition.stream, partition.created, reader.created)
-            has_gone_back(options, partition.stream, partition.marks)
+            is_rolled_back(options, partition.stream, partition.marks)
             while (batch := reader.next_batch()) is not None:
                 yield from shape(batch, partition.stream)
         finally:

@@ -1,4 +1,4 @@
-"""What planning asks the server about streams."""
+"""Requests about streams that planning needs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from jetarrow.spark._core import Mark, Witness, api_request, request_each, witne
 from jetarrow.spark.connection import no_such_stream
 from jetarrow.spark.options.connection import ConnectOptions
 
-# Requests about streams that are under way at once.
-_SIDE_BY_SIDE = 32
+# Maximum number of concurrent requests.
+_MAX_CONCURRENT = 32
 
-# From so many on, one subscription gets the answers to all.
+# Number of requests from which on they share one subscription for their responses.
 _MANY = 8
 # The first fields of `StreamState`.
 _COUNTS = ("messages", "bytes", "first_seq", "last_seq", "consumer_count")
-# The status of an answer that no message matches.
+# Status of a response without a matching message.
 _NO_MESSAGE = 404
-# Configurations as the server has written them, and read: they seldom change.
+# Cache of parsed configurations by stream, which rarely change.
 _configs: dict[str, tuple[dict[str, Any], StreamConfig]] = {}
 
 _A = TypeVar("_A")
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class _LeanInfo(StreamInfo):
-    """A stream of which only configuration, counts, last message, leader, and time of creation are known."""
+    """Stream info with only configuration, counts, last message, leader and creation time."""
 
     created_text: str | None = None
 
@@ -46,28 +46,28 @@ class _LeanInfo(StreamInfo):
 
 
 class Named(Protocol):
-    """Options that say which streams are meant."""
+    """Options that select streams."""
 
     @property
     def connection(self) -> ConnectOptions:
-        """Where to ask."""
+        """Servers and credentials."""
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """Names, in the order given."""
+        """Names of the streams, in the given order."""
 
     @property
     def pattern(self) -> str | None:
-        """A regular expression for the whole name, in place of names."""
+        """A regular expression for whole names, instead of names."""
 
 
 class Lookup:
-    """Asks about streams, and changes nothing.
+    """Read-only requests about streams.
 
     Args:
-        js: Where to ask.
-        options: Checked options of the read, or of a write.
-        retry: Does the work it is given; `connection.retry_transient` waits for servers that are away. Default: once.
+        js: The context.
+        options: Validated options of a read or a write.
+        retry: Calls a function; `connection.retry_transient` retries transient errors. Default: one attempt.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class Lookup:
         self._options = options
         self.retry = retry
         self._counts: dict[tuple[str, int, tuple[str, ...]], int | None] = {}
-        # Of the link, from before anything is asked: after another one, what was learnt may be of another history.
+        # State of the connection before the first request: after a reconnect, responses may be of another history.
         self.witness: Witness = witness(js)
 
     def infos(self) -> dict[str, StreamInfo]:
-        """Return the streams of the options as they are now: in the order given, or by name where a pattern finds them.
+        """Return present info of the streams of the options: in the given order, or by name if a pattern selects them.
 
         Raises:
-            NotFoundError: A stream that is named is not there, or none matches the pattern.
+            NotFoundError: A named stream does not exist, or none matches the pattern.
         """
         pattern = self._options.pattern
         if pattern is None:
@@ -100,34 +100,34 @@ class Lookup:
         return found
 
     def many(self, streams: Iterable[str], *, gone: bool = False) -> dict[str, StreamInfo]:
-        """Return streams as they are now.
+        """Return present info of streams.
 
         Args:
             streams: Their names.
-            gone: Whether those that are not there are left out. Default: they are an error.
+            gone: Whether missing streams are omitted. Default: they are an error.
 
         Returns:
-            In the order of the names; only what planning uses of each.
+            Info with the fields that planning needs, in the order of the names.
 
         Raises:
-            NotFoundError: One is not there.
+            NotFoundError: A stream does not exist.
         """
         names = list(streams)
         if len(names) < _MANY:
             return self._one_by_one(names, gone=gone)
         answers = request_each(self.js, [(f"STREAM.INFO.{name}", None) for name in names])
         found = {name: self._lean(name, answer) for name, answer in zip(names, answers, strict=True)}
-        # Those that no server has answered for, or with an error: it is told, or waited for, where that is done anyway.
+        # Streams without a response or with an error are requested one by one, which retries or raises.
         rest = self._one_by_one([name for name, info in found.items() if info is None], gone=gone)
         return {name: info for name in names if (info := found[name] or rest.get(name)) is not None}
 
     def _one_by_one(self, names: list[str], *, gone: bool) -> dict[str, StreamInfo]:
-        infos = self._side_by_side(self._info_or_none if gone else self.info, names)
+        infos = self._concurrently(self._info_or_none if gone else self.info, names)
         return {name: info for name, info in zip(names, infos, strict=True) if info is not None}
 
     @staticmethod
     def _lean(name: str, answer: Any) -> StreamInfo | None:
-        """What planning uses of an answer; None where it is not one about the stream."""
+        """Return the info in a response; None if it is not an info of the stream."""
         try:
             config, state, made = answer["config"], answer["state"], answer["created"]
             counts = StreamState(*(state[field] for field in _COUNTS))
@@ -141,10 +141,10 @@ class Lookup:
         return _LeanInfo(known[1], counts, created_text=made, cluster=ClusterInfo(leader=leader))
 
     @staticmethod
-    def _side_by_side(ask: Callable[[_A], _T], asked: Sequence[_A]) -> list[_T]:
+    def _concurrently(ask: Callable[[_A], _T], asked: Sequence[_A]) -> list[_T]:
         if len(asked) < 2:
             return [ask(one) for one in asked]
-        with ThreadPoolExecutor(min(len(asked), _SIDE_BY_SIDE), "jetarrow-spark-ask") as pool:
+        with ThreadPoolExecutor(min(len(asked), _MAX_CONCURRENT), "jetarrow-spark-ask") as pool:
             return list(pool.map(ask, asked))
 
     def _info_or_none(self, stream: str) -> StreamInfo | None:
@@ -154,10 +154,10 @@ class Lookup:
             return None
 
     def info(self, stream: str) -> StreamInfo:
-        """Return one stream as it is now.
+        """Return present info of a stream.
 
         Raises:
-            NotFoundError: There is no such stream.
+            NotFoundError: The stream does not exist.
         """
         try:
             info: StreamInfo = self.retry(lambda: self.js.stream_info(stream))
@@ -166,7 +166,7 @@ class Lookup:
         return info
 
     def first_at(self, stream: str, time: str) -> int | None:
-        """Return the sequence of the first message at or after a time, None where there is none.
+        """Return the sequence of the first message at or after a time; None if there is none.
 
         Args:
             stream: Name of the stream.
@@ -176,7 +176,7 @@ class Lookup:
         return None if found is None else found[0]
 
     def at(self, seqs: Mapping[str, int]) -> dict[str, Mark | None]:
-        """Return messages, None where there is none of that sequence, or where the user may not look.
+        """Return marks of messages; None for a missing message, or without the permission to read it.
 
         Args:
             seqs: Their sequences, by stream.
@@ -188,21 +188,21 @@ class Lookup:
             return dict.fromkeys(seqs)
 
     def next_match(self, stream: str, seq: int, filters: Sequence[str]) -> Mark | None:
-        """Return the first message from `seq` on that a filter matches, None where there is none.
+        """Return the mark of the first message from `seq` on that a filter matches; None if there is none.
 
         Args:
             stream: Name of the stream.
-            seq: Where to begin.
+            seq: First sequence of the search.
             filters: Subjects; empty for all.
         """
         found = [self._find(stream, {"seq": seq, "next_by_subj": one}) for one in filters or (">",)]
         return min((mark for mark in found if mark is not None), default=None)
 
     def last_matches(self, filters: Mapping[str, Sequence[str]]) -> dict[str, Mark | None]:
-        """Return the last message that a filter matches, None where there is none, by stream.
+        """Return the mark of the last message that a filter matches, by stream; None if there is none.
 
         Args:
-            filters: Subjects, by stream, at least one for each.
+            filters: Subjects by stream, at least one for each.
         """
         asked = [(name, one) for name, subjects in filters.items() for one in subjects]
         found: dict[str, list[Mark]] = {name: [] for name in filters}
@@ -212,9 +212,9 @@ class Lookup:
         return {name: max(marks, default=None) for name, marks in found.items()}
 
     def _each(self, asked: list[tuple[str, dict[str, Any]]]) -> list[Mark | None]:
-        """The messages that queries find in their streams; None where there is none."""
+        """Return the marks of the messages that queries find in their streams; None if there is none."""
         if len(asked) < _MANY:
-            return self._side_by_side(lambda one: self._find(*one), asked)
+            return self._concurrently(lambda one: self._find(*one), asked)
         answers = request_each(self.js, [(f"STREAM.MSG.GET.{name}", query) for name, query in asked])
         found: list[Mark | None] = []
         rest = []
@@ -222,18 +222,18 @@ class Lookup:
             known = isinstance(answer, dict) and ("message" in answer or answer["error"]["code"] == _NO_MESSAGE)
             found.append(_mark(answer) if known and "message" in answer else None)
             rest += [] if known else [at]
-        for at, mark in zip(rest, self._side_by_side(lambda at: self._find(*asked[at]), rest), strict=True):
+        for at, mark in zip(rest, self._concurrently(lambda at: self._find(*asked[at]), rest), strict=True):
             found[at] = mark
         return found
 
     def matching(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
-        """Return how many messages from `seq` on the filters match; None where the server will not say.
+        """Return the number of messages from `seq` on that filters match; None if the server rejects the request.
 
-        The answer to the creation of a consumer has the number; the consumer is deleted at once. Asked once.
+        The response to the creation of a consumer has the number; the consumer is deleted at once. Results are cached.
 
         Args:
             stream: Name of the stream.
-            seq: Where to begin.
+            seq: First sequence to count.
             filters: Subjects; empty for all.
         """
         key = (stream, seq, tuple(filters))
@@ -277,42 +277,42 @@ def _mark(answer: Any) -> Mark:
 
 
 def created(info: StreamInfo) -> str:
-    """Return a stream's creation time as the server writes it, the form in which it is compared."""
+    """Return a stream's creation time in the server's format, which is used for comparisons."""
     return info.created_raw or ""
 
 
 def check_created(stream: str, planned: str, now: str) -> None:
-    """Refuse a stream that is not the one that was planned.
+    """Check that a stream is the one that was planned.
 
     Args:
-        stream: Its name.
-        planned: When the one that was planned was created.
-        now: When the present one was created.
+        stream: Name of the stream.
+        planned: Creation time of the planned stream.
+        now: Creation time of the present stream.
 
     Raises:
         StreamRecreatedError: The two differ.
     """
     if now != planned:
         raise StreamRecreatedError(
-            f"stream {stream!r} of {planned} was planned, but it was made again at {now}: its sequences mean other"
-            " messages now; load it again, or with a streaming query begin with a new checkpoint, or set onRecreated to"
-            " earliest (go on at the new stream's first message) or continue (it has the same sequences, as where a"
-            " mirror took over)"
+            f"stream {stream!r} of {planned} was planned, but it was created again at {now}, so its sequences are other"
+            " messages; load it again, or for a streaming query use a new checkpoint, or set onRecreated to earliest"
+            " (restart at the new stream's first message) or continue (it has the same sequences, such as a promoted"
+            " mirror)"
         )
 
 
 def retention(info: StreamInfo) -> str:
-    """Return limits, workqueue or interest."""
+    """Return the retention policy: limits, workqueue or interest."""
     return info.config.retention or RetentionPolicy.LIMITS
 
 
 def consumes(info: StreamInfo) -> bool:
-    """Whether a consumer takes messages away: work-queue and interest streams."""
+    """Return whether acknowledged messages are removed, as by work-queue and interest streams."""
     return retention(info) != RetentionPolicy.LIMITS
 
 
 def first_sequence(info: StreamInfo) -> int:
-    """Return the sequence of a stream's first message, or of the one that will be its first."""
+    """Return the sequence of a stream's first message, or of the next one if the stream is empty."""
     return max(1, info.state.first_seq)
 
 

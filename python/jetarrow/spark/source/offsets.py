@@ -1,4 +1,4 @@
-"""Offsets of a streaming query, as Spark logs and compares them: as text."""
+"""Offsets of a streaming query, in the JSON format that Spark logs and compares as text."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Literal
 from jetarrow.spark._core import Mark
 
 _VERSION = 1
-# Marks in an offset, of all streams; each has one at least.
+# Maximum number of marks in an offset, of all streams; each stream has at least one.
 _MOST_MARKS = 64
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a query stands in one stream.
+    """Position of a query in one stream.
 
     Attributes:
-        created: Creation time of the stream: the sequences of another stream of that name mean nothing here.
+        created: Creation time of the stream; the position is valid only for this stream.
         next: The next sequence to read.
-        initial: Until something was read: "earliest" where it begins at the head, which may move, "ahead" where it
-            begins beyond the end. Default: None.
-        marks: Sequence and time, in nanoseconds since 1970, of the last message before `next`, and of a few older ones:
-            they show whether the stream went back. Default: none, as in checkpoints of an earlier version.
+        initial: Before the first read: "earliest" if it begins at the head, which may move, or "ahead" if it begins
+            after the end. Default: None.
+        marks: Sequence and time (nanoseconds since 1970) of the last message before `next`, and of a few older ones,
+            which show whether the stream was rolled back. Default: none, as in checkpoints of an earlier version.
     """
 
     created: str
@@ -34,14 +34,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Offset:
-    """The end of a micro-batch, with all that is needed to plan the batch again.
+    """End of a micro-batch, with the data to plan the batch again.
 
     Attributes:
-        streams: Where it ends, by stream.
-        start: Where it begins; Spark asks for the initial offset more than once, and `latest` moves. Empty for the
-            offset at which a query starts; None where Spark did not say where the batch begins (before 4.2, after a
+        streams: End of the batch by stream.
+        start: Begin of the batch, because Spark requests the initial offset more than once, and `latest` moves. Empty
+            for the offset at which a query starts; None if Spark does not provide the begin (before 4.2, after a
             restart). Default: empty.
-        parts: How many partitions each stream has in it. Default: empty.
+        parts: Number of partitions by stream. Default: empty.
     """
 
     streams: Mapping[str, Entry]
@@ -49,22 +49,22 @@ class Offset:
     parts: Mapping[str, int] = field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
-        """Return it for Spark. Keys are sorted: Spark compares the text, and another order would be a new batch."""
+        """Return the offset as JSON. Keys are sorted, because Spark compares the text."""
         logged: dict[str, Any] = {} if self.start is None else {"from": _sorted(self.start, marks=0)}
         parts = {name: self.parts[name] for name in sorted(self.parts)}
-        # Of many streams each has few marks: Spark hands the text around several times a batch.
+        # Many streams have few marks each, because Spark copies the text several times per batch.
         marks = max(1, _MOST_MARKS // max(1, len(self.streams)))
         return {**logged, "parts": parts, "streams": _sorted(self.streams, marks=marks), "v": _VERSION}
 
     @classmethod
     def of(cls, logged: Mapping[str, Any]) -> Offset:
-        """Read what `json` wrote.
+        """Parse an offset of `json`.
 
         Args:
-            logged: As Spark has it from its log.
+            logged: The offset in Spark's log.
 
         Raises:
-            ValueError: It is not an offset of this source, or of a later version of it.
+            ValueError: The offset is of another source, or of a later version of this one.
         """
         try:
             version = logged["v"]

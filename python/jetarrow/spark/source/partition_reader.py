@@ -1,4 +1,4 @@
-"""What a worker does for one partition, of a batch or of a micro-batch."""
+"""Read of one partition, of a batch or a micro-batch, by a worker."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .metadata import check_created
 from .partitioning import StreamRange
 from .rows import RowShaper
 
-# How long a leader that has just been elected may not know the newest messages, which the plan knows, in seconds.
+# Seconds for which a newly elected leader may lag behind the planned messages.
 _NEW_LEADER_TIMEOUT = 10.0
 _RETRY_PAUSE = 0.25
-_HOW_TO_GO_ON = "; set failOnDataLoss=false to go on with what is left"
+_ADVICE = "; set failOnDataLoss=false to continue with the remaining messages"
 
 
 def read_range(schema: StructType, options: ReadOptions, partition: StreamRange) -> Iterator[pa.RecordBatch]:
@@ -33,26 +33,26 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
 
     Args:
         schema: Columns to read.
-        options: Checked options.
+        options: Validated options.
         partition: What to read.
 
     Yields:
-        Arrow batches of exactly the schema that Spark demands, none of them empty.
+        Arrow batches of the exact schema that Spark requires, none of them empty.
 
     Raises:
-        NoServersError: No server answers for as long as `reconnectTimeout` says.
-        TimeoutError: Likewise, in the middle of the read.
+        NoServersError: No server responds for `reconnectTimeout`.
+        TimeoutError: No server responds for `reconnectTimeout` during the read.
         NotFoundError: The stream was deleted after planning.
-        StreamRecreatedError: It was deleted and made again.
-        StreamRolledBackError: It went back since it was planned, and that is an error here.
-        DataLossError: Messages have gone, and that is an error here; elsewhere it only warns.
-        DecodeError: A payload cannot be decoded, and the mode says that this is an error.
+        StreamRecreatedError: The stream was deleted and created again.
+        StreamRolledBackError: The stream was rolled back after planning, and `onRollback` is fail.
+        DataLossError: Messages were lost, and `failOnDataLoss` applies; otherwise it only warns.
+        DecodeError: A payload cannot be decoded, and the mode is FAILFAST.
     """
     stream = partition.stream
     shape = RowShaper(schema, options.rows, partition.plan.local, batch_bytes=options.batch_bytes)
 
     try:
-        # Spark drops a generator half-way on limit(): that too must delete the consumer.
+        # Spark abandons a generator on limit(), which must delete the consumer too.
         with closing(_opened(options, partition, shape)) as reader:
             while (item := reader.next()) is not None:
                 if isinstance(item, StreamRolledBackError):
@@ -68,8 +68,8 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
 
 
 def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
-    """A reader of the whole range; js.read by itself ends where the stream ends."""
-    # The planner has just reached the servers: one that is away now comes back.
+    """Open a reader of the whole range; js.read alone would stop at the present end of the stream."""
+    # The planner has reached the servers before, so an unavailable one is waited for.
     until = time.monotonic() + _NEW_LEADER_TIMEOUT
     while True:
         reader = retry_transient(lambda: _open(options, partition, shape), timeout=options.reconnect_timeout)
@@ -77,8 +77,8 @@ def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> R
             check_created(partition.stream, partition.plan.created, reader.created)
             whole = reader.end >= partition.end
             if whole or time.monotonic() >= until:
-                # After it was opened: from then on it looks itself.
-                gone = has_gone_back(options, partition.stream, partition.before, partition.marks)
+                # Checked after the reader was opened, because the reader checks from then on.
+                gone = is_rolled_back(options, partition.stream, partition.before, partition.marks)
                 if not whole and not gone:
                     _ended(options, partition, reader.end)
                 return reader
@@ -92,7 +92,7 @@ def _opened(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> R
 def _open(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> RangeReader:
     plan, js = partition.plan, shared_jetstream(options.connection)
     if shape.tables is not None:
-        shape.tables.look(js, partition.stream, plan.pushed or plan.local, start=partition.start)
+        shape.tables.read_types(js, partition.stream, plan.pushed or plan.local, start=partition.start)
     return RangeReader(
         js,
         partition.stream,
@@ -105,21 +105,21 @@ def _open(options: ReadOptions, partition: StreamRange, shape: RowShaper) -> Ran
         fetch_bytes=options.fetch_bytes,
         outage=options.reconnect_timeout,
         direct=plan.direct,
-        # The query itself goes back further, once this batch has ended.
+        # The query itself handles the rollback after this batch.
         on_rollback="fail" if options.on_rollback == OnRollback.FAIL else "continue",
     )
 
 
-def has_gone_back(options: ReadOptions, stream: str, *seen: Sequence[Mark]) -> bool:
-    """Return whether a stream is not any more the one that was planned.
+def is_rolled_back(options: ReadOptions, stream: str, *seen: Sequence[Mark]) -> bool:
+    """Return whether a stream was rolled back since planning, and warn.
 
     Args:
-        options: Checked options.
-        stream: Its name.
-        seen: Messages that it had: one request for a message at most for each of these.
+        options: Validated options.
+        stream: Name of the stream.
+        seen: Groups of marks of the stream; at most one request for each group.
 
     Raises:
-        StreamRolledBackError: It is not, and that is an error here; else it is warned about.
+        StreamRolledBackError: The stream was rolled back, and `onRollback` is fail.
     """
     js = shared_jetstream(options.connection)
     for marks in seen:
@@ -128,25 +128,25 @@ def has_gone_back(options: ReadOptions, stream: str, *seen: Sequence[Mark]) -> b
         if error is not None:
             if options.on_rollback == OnRollback.FAIL:
                 raise spark_error(error)
-            warnings.warn(f"jetstream: {error.summary}; the query goes back in its next batch", stacklevel=4)
+            warnings.warn(f"jetstream: {error.summary}; the query handles it in its next batch", stacklevel=4)
             return True
     return False
 
 
 def _ended(options: ReadOptions, partition: StreamRange, end: int) -> None:
-    """The stream ends before what was planned. No limit or purge does that: it was restored, or has lost its end."""
+    """Handle a stream that ends before the planned end, because it was restored, or has lost its last messages."""
     stream, planned = partition.stream, partition.end
     text = f"jetstream: messages {end} to {planned - 1} of stream {stream!r} are gone: it ends before them"
     if options.fail_on_data_loss != FailOnDataLoss.FALSE:
-        raise DataLossError((end, planned), end, message=text + _HOW_TO_GO_ON)
+        raise DataLossError((end, planned), end, message=text + _ADVICE)
     warnings.warn(text, stacklevel=4)
 
 
 def _lost(loss: Loss, partition: StreamRange) -> None:
-    """The stream has let go of messages of the range. With a filter it is unknown whether they matched."""
+    """Handle lost messages of the range. With a filter it is unknown whether they matched."""
     text = f"jetstream: {loss.summary}"
-    # At the head, only before the first message: what goes while it is read is lost everywhere.
+    # Only losses before the first message of the stream's head are ignored, not those during the read.
     forgiven = partition.head and loss.asked[0] == partition.start
     if partition.plan.loss_fails and not forgiven:
-        raise DataLossError(loss.asked, loss.available, message=text + _HOW_TO_GO_ON)
+        raise DataLossError(loss.asked, loss.available, message=text + _ADVICE)
     warnings.warn(text, stacklevel=3)

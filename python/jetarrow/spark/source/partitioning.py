@@ -1,4 +1,4 @@
-"""Which sequences of which streams are read, in which partitions."""
+"""Planning: split of the sequences of streams into partitions."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ class StreamRange(InputPartition):
         stream: Name of the stream.
         start: First sequence.
         end: The sequence to stop before, above `start`.
-        plan: How it is read; all partitions of a stream have one plan.
-        head: It begins at the head of the stream, which retention may move before the task runs: what is gone before
-            its first message is no error. Default: False.
-        marks: Messages that the stream had when this was planned, up to its end: they show whether it went back since.
-            Default: none.
-        before: Messages that the batch before this one ended with, for its first partition. Default: none.
+        plan: Read plan, the same for all partitions of a stream.
+        head: Whether it begins at the head of the stream, which retention may move before the task runs, so lost
+            messages before its first message are not an error. Default: False.
+        marks: Marks of the stream at planning, up to the end of the range, which show later rollbacks. Default: none.
+        before: Marks of the end of the preceding batch, for the first partition. Default: none.
     """
 
     stream: str
@@ -54,19 +53,19 @@ def plan_partitions(
     *,
     restriction: Restriction | None = None,
 ) -> list[StreamRange]:
-    """Plan a batch: split what there is to read evenly, with no empty partition.
+    """Plan a batch: split the messages evenly into partitions, none of them empty.
 
     Args:
-        options: Checked options of the read.
-        infos: The streams as they are now, by name.
-        lookup: To find times, and to count what filters match. Default: none, where the options have neither.
-        restriction: What pushed filters leave. Default: all.
+        options: Validated options of the read.
+        infos: Present info of the streams, by name.
+        lookup: Lookup of times and counts. Default: none, if the options have neither times nor filters.
+        restriction: Restriction by pushed filters. Default: none.
 
     Returns:
-        In the order of streams and sequences; empty if there is nothing to read.
+        Partitions in the order of streams and sequences; empty if there are no messages.
 
     Raises:
-        DataLossError: A start named by `startingOffsets` is not in its stream any more.
+        DataLossError: A stream no longer has its sequence of `startingOffsets`.
         ValueError: `startingOffsets` or `endingOffsets` names another stream; or as `read_plan`.
     """
     check_named(options, infos)
@@ -108,9 +107,9 @@ def split(
         stream: Name of the stream.
         start: First sequence.
         end: The sequence to stop before.
-        count: Most partitions.
-        plan: How they are read.
-        head: The first of them is at the head of the stream, which may move (`StreamRange.head`). Default: False.
+        count: Maximum number of partitions.
+        plan: Their read plan.
+        head: Whether the first one is at the head of the stream (`StreamRange.head`). Default: False.
         marks: As `StreamRange.marks`. Default: none.
     """
     count = min(count, end - start)
@@ -119,14 +118,14 @@ def split(
 
 
 def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
-    """Check that offsets name streams that are read; a pattern finds those only now.
+    """Check that offsets name only streams of the read, which a pattern selects only now.
 
     Args:
-        options: Checked options of the read.
-        infos: The streams that are read.
+        options: Validated options of the read.
+        infos: Info of the streams.
 
     Raises:
-        ValueError: `startingOffsets` or `endingOffsets` names another one.
+        ValueError: `startingOffsets` or `endingOffsets` names another stream.
     """
     for side, bound in (("starting", options.start), ("ending", options.end)):
         for name in bound.named:
@@ -136,7 +135,7 @@ def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
 
 
 def _bounds(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, stream: str) -> tuple[int, int]:
-    """First sequence and end (exclusive) to read of one stream, frozen at what is there now."""
+    """Return first sequence and end (exclusive) of one stream, limited to its present messages."""
     first, latest = first_sequence(info), end_sequence(info)
     start = position(options.start.of(stream, EARLIEST), options.start.time, lookup, stream=stream, latest=latest)
     end = position(options.end.of(stream, LATEST), options.end.time, lookup, stream=stream, latest=latest)
@@ -158,12 +157,12 @@ def _bounds(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, st
 
 
 def position(given: int, time: str | None, lookup: Lookup | None, *, stream: str, latest: int) -> int:
-    """Return the sequence that an offset or a time stands for.
+    """Return the sequence of an offset or a time.
 
     Args:
-        given: The offset, which counts where there is no time; LATEST for the end.
+        given: The offset, which applies if there is no time; LATEST for the end.
         time: As RFC 3339.
-        lookup: To find times.
+        lookup: Lookup of times.
         stream: Name of the stream.
         latest: The sequence after its last message.
     """
@@ -176,7 +175,7 @@ def position(given: int, time: str | None, lookup: Lookup | None, *, stream: str
 def _restricted(
     span: tuple[int, int], restriction: Restriction, lookup: Lookup | None, *, stream: str
 ) -> tuple[int, int]:
-    """What a restriction leaves of a range."""
+    """Return a range under a restriction."""
     start, end = span
     if restriction.streams is not None and stream not in restriction.streams:
         return start, start

@@ -1,4 +1,4 @@
-"""Positions of a streaming query: where it starts, where it stands, and what lies ahead of it."""
+"""Positions of a streaming query: initial, current and latest."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Positions:
     """Positions in the streams of one query.
 
     Args:
-        options: Checked options.
+        options: Validated options.
     """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        # Per stream: its last sequence and creation, and the last message that the filters match in it.
+        # By stream: its last sequence and creation time, and the mark of the last message that the filters match.
         self._matched: dict[str, tuple[tuple[int, str], Mark | None]] = {}
         self.history = History(options.on_rollback)
 
     def initial(self, name: str, info: StreamInfo, lookup: Lookup) -> Entry:
-        """Return where a new query starts in one stream.
+        """Return the initial position of a new query in one stream.
 
         Args:
             name: Name of the stream.
-            info: The stream as it is now.
-            lookup: To find times.
+            info: Present info of the stream.
+            lookup: Lookup of times.
         """
         options, latest = self._options, end_sequence(info)
         if options.start.time is not None:
@@ -54,11 +54,11 @@ class Positions:
         return Entry(created(info), position, "ahead" if position > latest else None)
 
     def ends(self, infos: Mapping[str, StreamInfo], lookup: Lookup) -> dict[str, int]:
-        """Return the sequence after the last message that matters, by stream: foreign traffic would make empty batches.
+        """Return the sequence after the last matching message, by stream; other messages would cause empty batches.
 
         Args:
-            infos: The streams as they are now.
-            lookup: To find the last messages that filters match, where something has come since they were found.
+            infos: Present info of the streams.
+            lookup: Lookup of the last matching messages of streams with new messages.
         """
         if not self._options.subjects:
             return {name: end_sequence(info) for name, info in infos.items()}
@@ -82,11 +82,11 @@ class Positions:
         *,
         known: Mapping[str, Entry] | None = None,
     ) -> dict[str, Entry]:
-        """Return positions with what shows later whether their streams are still the same.
+        """Return positions with marks, by which rollbacks are detected later.
 
         Args:
-            ends: The positions, by stream.
-            infos: The streams as they are now.
+            ends: Sequences of the positions, by stream.
+            infos: Present info of the streams.
             lookup: As for `history.marks_before`.
             known: Earlier positions. Default: none.
         """
@@ -98,16 +98,16 @@ class Positions:
         return {name: Entry(created(infos[name]), end, None, found[name]) for name, end in ends.items()}
 
     def current(self, begin: Offset, infos: Mapping[str, StreamInfo], lookup: Lookup) -> dict[str, Entry]:
-        """Return where the query stands, by stream; those that are new to it start at their first message.
+        """Return the current positions of the query, by stream; new streams start at their first message.
 
         Args:
-            begin: Where the next batch begins.
-            infos: The streams as they are now.
-            lookup: To compare them with what was read.
+            begin: Begin of the next batch.
+            infos: Present info of the streams.
+            lookup: Lookup of messages.
 
         Raises:
-            NotFoundError: A stream that `streamPattern` had found was deleted, and that is an error here.
-            ValueError: The checkpoint is of a query that read other streams.
+            NotFoundError: A stream selected by `streamPattern` was deleted, and `failOnDataLoss` is not false.
+            ValueError: The checkpoint is of a query that reads other streams.
             StreamRecreatedError: As `standing`.
             StreamRolledBackError: As `standing`.
         """
@@ -115,14 +115,14 @@ class Positions:
         if pattern is None and begin.streams and not begin.streams.keys() & infos.keys():
             raise ValueError(
                 f"jetstream: this checkpoint is of a query that reads {_listed(begin.streams)}, not {_listed(infos)}:"
-                " give every query a checkpointLocation of its own"
+                " give every query its own checkpointLocation"
             )
         for name in begin.streams.keys() - infos.keys():
             found_by_pattern = pattern is not None and re.fullmatch(pattern, name)
             if found_by_pattern and options.fail_on_data_loss != FailOnDataLoss.FALSE:
                 raise NotFoundError(
-                    message=f"jetstream: stream {name!r} was deleted; what was not read of it is lost; set"
-                    " failOnDataLoss=false to go on without it"
+                    message=f"jetstream: stream {name!r} was deleted, and its unread messages are lost; set"
+                    " failOnDataLoss=false to continue without it"
                 )
         now = {
             name: self.standing(name, begin.streams[name], info, lookup) if name in begin.streams else _first(info)
@@ -131,23 +131,23 @@ class Positions:
         return {**begin.streams, **now}
 
     def standing(self, name: str, entry: Entry, info: StreamInfo, lookup: Lookup) -> Entry:
-        """Return where the query stands in a stream that may have been made again since, or gone back, as options say.
+        """Return the position of the query in a stream that may have been created again or rolled back.
 
         Args:
             name: Name of the stream.
-            entry: Where it stood.
-            info: The stream as it is now.
-            lookup: To compare it with what was read.
+            entry: Last position.
+            info: Present info of the stream.
+            lookup: Lookup of messages.
 
         Raises:
-            StreamRecreatedError: It was made again, and that is an error here.
-            StreamRolledBackError: It went back behind what was read, and that is an error here.
+            StreamRecreatedError: The stream was created again, and `onRecreated` is fail.
+            StreamRolledBackError: The stream was rolled back behind the position, and `onRollback` is fail.
         """
         now = created(info)
         if self.is_over(name, entry, info):
             warnings.warn(
-                f"jetstream: stream {name!r} of {entry.created} was deleted and made again at {now}: this query begins"
-                " at its first message (onRecreated=earliest); what it had not read of the old one is lost",
+                f"jetstream: stream {name!r} of {entry.created} was deleted and created again at {now}: this query"
+                " restarts at its first message (onRecreated=earliest); unread messages of the old stream are lost",
                 stacklevel=2,
             )
             return _first(info)
@@ -155,22 +155,22 @@ class Positions:
             error = verify(name, entry.marks, info, lookup)
             if error is not None:
                 warnings.warn(
-                    f"jetstream: {error.summary}; its sequences are taken for the same ones (onRecreated=continue)",
+                    f"jetstream: {error.summary}; its sequences are considered the same (onRecreated=continue)",
                     stacklevel=2,
                 )
             entry = replace(entry, created=now, marks=() if error is not None else entry.marks)
         return self.history.standing(name, entry, info, lookup)
 
     def is_over(self, name: str, entry: Entry, info: StreamInfo) -> bool:
-        """Whether a position is of a stream that is no more, and has no meaning in the present one.
+        """Return whether a position is invalid because the stream was created again.
 
         Args:
             name: Name of the stream.
             entry: The position.
-            info: The stream as it is now.
+            info: Present info of the stream.
 
         Raises:
-            StreamRecreatedError: It is, and that is an error here.
+            StreamRecreatedError: The stream was created again, and `onRecreated` is fail.
         """
         if self._options.on_recreated == OnRecreated.FAIL:
             check_created(name, entry.created, created(info))
@@ -178,7 +178,7 @@ class Positions:
 
 
 def bytes_per_sequence(info: StreamInfo) -> float:
-    """Return the size of one sequence on average, in bytes; deleted messages count with none."""
+    """Return the average size of a sequence in bytes; deleted messages have size 0."""
     return info.state.bytes / max(1, end_sequence(info) - first_sequence(info))
 
 

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down, and what they leave of a read. Spark evaluates all of them again."""
+"""Restriction of a read by filters that Spark pushes down. Spark evaluates all of them again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jetarrow.spark.options.subjects import is_filter
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-# Seen in 4.1.4, 4.2.1 and 4.3.0: the plan with the filters stays on the DataFrame, and other queries of it use it too.
+# In 4.1.4, 4.2.1 and 4.3.0 the DataFrame keeps the plan with the filters, and its other queries use it too.
 _SOUND_SINCE = (5, 0)
 _TICK = timedelta(microseconds=1)
 _MOST_SUBJECTS = 50
@@ -23,13 +23,13 @@ _MOST_SUBJECTS = 50
 
 @dataclass(frozen=True)
 class Restriction:
-    """What filters leave, at most. None is no limit.
+    """Restriction of a read by filters. None is no limit.
 
     Attributes:
         first: First sequence.
         end: The sequence to stop before.
-        since: The read begins with the first message at or after this time (RFC 3339).
-        until: The read ends before the first message at or after this time (RFC 3339).
+        since: Begin: the first message at or after this time (RFC 3339).
+        until: End, exclusive: the first message at or after this time (RFC 3339).
         streams: Names of streams.
         subjects: Subject filters.
     """
@@ -43,10 +43,10 @@ class Restriction:
 
 
 def check_sound(version: str = pyspark.__version__) -> None:
-    """Refuse `pushdown=true` where it gives wrong results.
+    """Reject `pushdown=true` in versions of Spark with wrong results.
 
     Args:
-        version: Spark's. Default: the one that is installed.
+        version: Version of Spark. Default: the installed one.
 
     Raises:
         ValueError: This Spark keeps pushed filters on the DataFrame.
@@ -57,17 +57,17 @@ def check_sound(version: str = pyspark.__version__) -> None:
             "pushdown",
             f"Spark {version} keeps the filters of one query for the next of the same DataFrame: df.filter(...).count()"
             " and then df.count() would count the same few rows",
-            "false (default); say what to read with stream, subjects, startingOffsets, startingTimestamp",
+            "false (default); restrict the read by stream, subjects, startingOffsets, startingTimestamp",
         )
 
 
 def restriction_of(filters: Iterable[Filter]) -> Restriction:
-    """Return what is left of a read under all these filters.
+    """Return the restriction by all given filters.
 
     Args:
-        filters: Those that cannot be used here are left to Spark.
+        filters: The filters; those without a restriction are evaluated by Spark only.
     """
-    # Not above: Spark 4.0 has no filters.
+    # Imported here, because Spark 4.0 has no filters.
     from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
     low, high, since, until = 1, 2**63 - 1, _EARLIEST_TIME, _LATEST_TIME
@@ -85,7 +85,7 @@ def restriction_of(filters: Iterable[Filter]) -> Restriction:
             low = max(low, value + 1) if isinstance(one, GreaterThan) else low
             high = min(high, value) if isinstance(one, LessThan) else high
         elif column == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
-            # The column is cut to microseconds.
+            # The column has microseconds.
             if isinstance(one, EqualTo | GreaterThanOrEqual | GreaterThan):
                 since = max(since, value + (_TICK if isinstance(one, GreaterThan) else timedelta()))
             if isinstance(one, EqualTo | LessThanOrEqual | LessThan):
@@ -122,7 +122,7 @@ def _subjects(one: Filter, values: list[Any]) -> tuple[str, ...] | None:
         found = tuple(sorted(set(values)))
         return found if len(found) <= _MOST_SUBJECTS and all(map(is_filter, found)) else None
     if isinstance(one, StringStartsWith) and "." in values[0]:
-        whole = values[0].rpartition(".")[0]  # the tokens that are complete
+        whole = values[0].rpartition(".")[0]  # the complete tokens
         return (f"{whole}.>",) if is_filter(whole) else None
     return None
 

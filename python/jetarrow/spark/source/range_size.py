@@ -1,4 +1,4 @@
-"""How much there is to read in a range, and into how many partitions it goes."""
+"""Size of a range of a stream, and its number of partitions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .read_plan import SMALL_RANGE, is_direct, pushed_filters
 
 @dataclass(frozen=True)
 class RangeSize:
-    """What a range of one stream holds.
+    """Size of a range of one stream.
 
     Attributes:
-        sequences: Its sequences.
-        messages: The messages that come: less, where some are deleted or the server filters.
-        size: Their bytes, by the stream's average.
-        most: More of them than this cannot be there.
+        sequences: Number of sequences.
+        messages: Estimated number of delivered messages, without deleted and filtered ones.
+        size: Their estimated size in bytes, by the stream's average.
+        most: Upper limit of the number of messages.
     """
 
     sequences: int
@@ -32,14 +32,14 @@ class RangeSize:
 def range_size(
     options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, sequences: int
 ) -> RangeSize:
-    """Say how much there is to read in a range.
+    """Estimate the size of a range.
 
     Args:
-        options: Checked options of the read.
-        info: The stream.
-        lookup: To count what it does not say; with None it is estimated.
+        options: Validated options of the read.
+        info: Info of the stream.
+        lookup: Lookup of counts; None estimates them.
         start: First sequence.
-        sequences: How many.
+        sequences: Number of sequences.
     """
     state = info.state
     average = state.bytes / max(1, state.messages)
@@ -47,25 +47,25 @@ def range_size(
     found = _counted(options, info, lookup, start=start, sequences=sequences, average=average)
     if found is not None:
         return RangeSize(sequences, found, int(found * average), found)
-    # Deleted messages are taken to lie evenly; those that are there cannot be more deleted than are missing.
+    # Deleted messages are assumed to be evenly distributed; a range has at most all deleted messages of the stream.
     span = max(1, end_sequence(info) - first_sequence(info))
     messages = min(most, max(sequences - (span - state.messages), sequences * state.messages // span))
     return RangeSize(sequences, messages, int(messages * average), most)
 
 
 def split_counts(options: ReadOptions, sizes: Mapping[str, RangeSize]) -> dict[str, int]:
-    """Return how many partitions each stream gets, those with nothing to read left out.
+    """Return the number of partitions of each stream, without empty streams.
 
     Args:
-        options: Checked options of the read.
-        sizes: What there is to read, by stream.
+        options: Validated options of the read.
+        sizes: Sizes of the ranges, by stream.
     """
     total = max(1, sum(size.messages for size in sizes.values()))
     counts = {}
     for name, size in sizes.items():
         if size.sequences > 0:
             wanted = [
-                # minPartitions is a total: each stream has a share by what it has, rounded up.
+                # minPartitions is a total: each stream has a share in proportion to its messages, rounded up.
                 _ceil(options.min_partitions * size.messages, total),
                 _ceil(size.messages, options.max_records_per_partition),
                 _ceil(size.size, options.max_bytes_per_partition),
@@ -78,13 +78,13 @@ def split_counts(options: ReadOptions, sizes: Mapping[str, RangeSize]) -> dict[s
 def _counted(
     options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, sequences: int, average: float
 ) -> int | None:
-    """The messages of the range where that is known, or the server is worth asking."""
+    """Return the number of messages of the range, known or counted by the server; None to estimate it."""
     state, filters = info.state, pushed_filters(options, info, lookup, start=start, sequences=sequences)
     most = min(sequences, state.messages)
     if not filters:
         whole = end_sequence(info) - first_sequence(info) == state.messages
         few = most <= options.max_records_per_partition and most * average <= options.max_bytes_per_partition
-        # What has no gap is counted already; and few messages make one partition, however many are deleted.
+        # Without gaps the number is known, and few messages are one partition in any case.
         if whole or few:
             return most
     if lookup is None or is_direct(options, info) or (filters and sequences <= SMALL_RANGE):

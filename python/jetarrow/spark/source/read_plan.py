@@ -1,4 +1,4 @@
-"""How a stream is read: by whom it is filtered, by which requests, and what becomes of messages that are gone."""
+"""Read plan of a stream: evaluation of filters, protocol, and handling of lost messages."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from jetarrow.spark.options.read import ReadOptions
 from .filters import covers
 from .metadata import Lookup, consumes, created, end_sequence, retention
 
-# Up to this many sequences it does not matter who filters; beyond, the server is quicker only if it finds few.
+# Up to this number of sequences client and server filters are equally fast; above, the server is faster only if at
+# most this share of the messages matches.
 SMALL_RANGE = 20_000
 _FEW_MATCHES = 0.1
 
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """How the partitions of a stream are read.
+    """Read plan of the partitions of a stream.
 
     Attributes:
-        created: Creation time of the stream that was planned: one made later under its name has other messages.
-        loss_fails: Whether messages that are gone fail the task; else it warns. Default: True.
-        direct: By direct gets instead of a consumer, which would take messages away. Default: False.
+        created: Creation time of the planned stream; a later stream of the same name has other messages.
+        loss_fails: Whether lost messages fail the task; else it warns. Default: True.
+        direct: Whether to use direct gets instead of a consumer, which would remove messages. Default: False.
         pushed: Subject filters that the server evaluates. Default: none.
         local: Subject filters that the worker evaluates. Default: none.
     """
@@ -37,17 +38,17 @@ class ReadPlan:
 
 
 def read_plan(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, size: int) -> ReadPlan:
-    """Decide how a stream is read.
+    """Return the read plan of a stream.
 
     Args:
-        options: Checked options of the read.
-        info: The stream.
-        lookup: To count what filters match; with None nothing is counted.
+        options: Validated options of the read.
+        info: Info of the stream.
+        lookup: Lookup of counts; None disables counting.
         start: First sequence.
         size: Number of sequences.
 
     Raises:
-        ValueError: A work-queue stream would have to be read by a consumer, or direct gets are off.
+        ValueError: A work-queue stream would be read by a consumer, or direct gets are disabled.
     """
     filters = filters_for(options, info)
     pushed = pushed_filters(options, info, lookup, start=start, sequences=size)
@@ -63,14 +64,14 @@ def read_plan(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, 
 def pushed_filters(
     options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, sequences: int
 ) -> tuple[str, ...]:
-    """Return the filters that the server evaluates: none where it is quicker to have all messages.
+    """Return the filters that the server evaluates: none if reading all messages is faster.
 
     Args:
-        options: Checked options of the read.
-        info: The stream.
-        lookup: To count what filters match; with None nothing is counted.
+        options: Validated options of the read.
+        info: Info of the stream.
+        lookup: Lookup of counts; None disables counting.
         start: First sequence.
-        sequences: How many.
+        sequences: Number of sequences.
 
     Raises:
         ValueError: As `read_plan`.
@@ -78,7 +79,7 @@ def pushed_filters(
     filters = filters_for(options, info)
     if is_direct(options, info):
         return filters if len(filters) == 1 else ()
-    # Messages that are tables are few, and would be unpacked before they are dropped here.
+    # Table messages are few, and would be decoded before they are dropped here.
     few = options.rows.payload == Payload.ARROW
     if filters and lookup is not None and sequences > SMALL_RANGE and not few:
         found = lookup.matching(str(info.config.name), start, filters)
@@ -89,11 +90,11 @@ def pushed_filters(
 
 
 def filters_for(options: ReadOptions, info: StreamInfo) -> tuple[str, ...]:
-    """Return the filters that a stream needs: none where they match all that it takes.
+    """Return the filters that a stream needs: none if they match all of its subjects.
 
     Args:
-        options: Checked options of the read.
-        info: The stream.
+        options: Validated options of the read.
+        info: Info of the stream.
     """
     config = info.config
     foreign = config.sources or config.mirror or config.subject_transform
@@ -104,64 +105,64 @@ def filters_for(options: ReadOptions, info: StreamInfo) -> tuple[str, ...]:
 
 
 def loss_fails(options: ReadOptions, info: StreamInfo) -> bool:
-    """Whether messages that are gone are an error.
+    """Return whether lost messages are an error.
 
     Args:
-        options: Checked options of the read.
-        info: The stream.
+        options: Validated options of the read.
+        info: Info of the stream.
     """
     fail = options.fail_on_data_loss
     if fail is None:
-        # The heads of these move by design.
+        # The heads of these streams move by design.
         moves = retention(info) != RetentionPolicy.LIMITS or (info.config.max_msgs_per_subject or 0) > 0
         fail = FailOnDataLoss.FALSE if moves else FailOnDataLoss.TRUE
-    # With a filter it is unknown whether what is gone matched.
+    # With a filter it is unknown whether lost messages matched.
     return fail == FailOnDataLoss.STRICT or (fail == FailOnDataLoss.TRUE and not filters_for(options, info))
 
 
 def head_may_move(options: ReadOptions) -> bool:
-    """Whether a read from the earliest message may begin later than planned: the user has not said what is a loss.
+    """Return whether a read from the earliest message may begin later than planned (`failOnDataLoss` is not set).
 
     Args:
-        options: Checked options of the read.
+        options: Validated options of the read.
     """
     return options.fail_on_data_loss is None
 
 
 def check_readable(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
-    """Check that the streams can be read as the options say.
+    """Check that the options apply to the streams.
 
     Args:
-        options: Checked options of the read.
-        infos: The streams.
+        options: Validated options of the read.
+        infos: Info of the streams.
 
     Raises:
-        ValueError: One cannot.
+        ValueError: Option `reader` does not apply to a stream.
     """
     for info in infos.values():
         is_direct(options, info)
 
 
 def is_direct(options: ReadOptions, info: StreamInfo) -> bool:
-    """Whether a stream is read by direct gets instead of a consumer.
+    """Return whether a stream is read by direct gets instead of a consumer.
 
     Args:
-        options: Checked options of the read.
-        info: The stream.
+        options: Validated options of the read.
+        info: Info of the stream.
 
     Raises:
-        ValueError: It cannot be read as the options say.
+        ValueError: Option `reader` does not apply to the stream.
     """
     name = info.config.name
     if options.reader == ReaderKind.PULL and consumes(info):
         raise ValueError(
-            f"jetstream option 'reader': pull would take messages from {retention(info)} stream {name!r};"
+            f"jetstream option 'reader': pull would remove messages from {retention(info)} stream {name!r};"
             " valid: auto (default), direct"
         )
     direct = options.reader == ReaderKind.DIRECT or (options.reader == ReaderKind.AUTO and consumes(info))
     if direct and not info.config.allow_direct:
         raise ValueError(
-            f"jetstream option 'reader': {retention(info)} stream {name!r} is to be read by direct gets, which it does"
+            f"jetstream option 'reader': {retention(info)} stream {name!r} needs direct gets, which it does"
             f" not allow: set allow_direct in its configuration; valid: {'direct' if consumes(info) else 'auto, pull'}"
         )
     return direct

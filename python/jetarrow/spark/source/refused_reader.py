@@ -1,4 +1,4 @@
-"""A streaming reader for options that are not valid."""
+"""Streaming reader for invalid options."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jetarrow.spark.errors import hide_traceback
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Stands for a reader whose options are not valid: every method says so.
+    """Reader that raises an error in every method, because its options are not valid.
 
     Args:
-        problem: What is not valid.
+        problem: Text of the error.
     """
 
     def __init__(self, problem: str) -> None:

@@ -1,6 +1,6 @@
-"""From what `js.read` yields to the rows of the source: filtered, decoded, projected.
+"""Conversion of batches of `js.read` to rows of the source: filter, decode, project.
 
-There is no Python object per message, except where payloads are broken.
+It creates no Python object per message, except for undecodable payloads.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _UTC_MICROSECONDS = pa.timestamp("us", "UTC")
 
 
 class RowShaper:
-    """Knows which columns to ask `js.read` for, and makes the wanted ones of them.
+    """Selects the columns of `js.read`, and converts them to the requested ones.
 
     Args:
-        schema: The rows to make, checked by `schema.check_schema`.
-        options: What becomes of a message.
+        schema: Schema of the rows, checked by `schema.check_schema`.
+        options: Row options.
         filters: Subject filters to evaluate here. Default: none.
-        batch_bytes: Most bytes of a batch of payloads that were compressed. Default: 8 MiB.
+        batch_bytes: Maximum size in bytes of a batch of decompressed payloads. Default: 8 MiB.
 
     Attributes:
         columns: Argument `columns` for `js.read`.
-        value_schema: Argument `schema` for `js.read`; None where payloads are not decoded there.
+        value_schema: Argument `schema` for `js.read`; None if payloads are not decoded there.
         mode: Argument `mode` for `js.read`.
-        tables: For `payload=arrow`: what knows the messages' types; else None.
+        tables: For `payload=arrow`: the decoder of table messages; else None.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class RowShaper:
             self._decompressor = Decompressor(
                 options.compression, max_payload_bytes=options.max_payload_bytes, batch_bytes=batch_bytes
             )
-        # Rows are dropped before they are decoded, and decompressed before that.
+        # Order: decompress, filter, decode.
         self._late = self._value is not None and (self._matches is not None or self._decompressor is not None)
         self.mode = options.mode or ParseMode.PERMISSIVE
         self.tables: TableMessages | None = None
@@ -67,7 +67,7 @@ class RowShaper:
         self.value_schema: pa.Schema | None = None if self._late else self._value
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `js.read` and `js.latest` that make what this object takes."""
+        """Return the arguments of `js.read` and `js.latest` for the batches of this object."""
         tables = self.tables
         return {
             "columns": self.columns,
@@ -78,17 +78,17 @@ class RowShaper:
         }
 
     def __call__(self, batch: Batch, stream: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one batch: one batch, or none, or several where payloads are compressed.
+        """Yield the rows of one batch: one batch, none, or several if payloads are compressed.
 
         Args:
-            batch: As `js.read` made it with this object's arguments.
+            batch: A batch of `js.read` with this object's arguments.
             stream: The stream's name, for errors.
 
         Yields:
             Batches that are not empty.
 
         Raises:
-            DecodeError: A payload cannot be decoded, and the mode says that this is an error.
+            DecodeError: A payload cannot be decoded, and the mode is FAILFAST.
         """
         if self.tables is not None:
             rows = self.tables.rows(batch, self._matches)
@@ -156,7 +156,7 @@ class RowShaper:
             piece, failed = decompressor.rows(batch, start)
             start += len(piece)
             for row, too_large in failed:
-                # Without JSON there is no column for what is broken: only a mode that was chosen lets it through.
+                # Without JSON there is no column for malformed payloads, so only an explicit mode accepts them.
                 if self._value is None or self.mode == ParseMode.FAILFAST:
                     problem = f"is not {self._options.compression}"
                     if too_large:
@@ -169,30 +169,30 @@ class RowShaper:
             yield piece
 
     def _refuse(self, batch: Batch, row: int, stream: str, problem: str) -> None:
-        """Raise, unless the mode lets broken payloads through."""
+        """Raise an error, unless the mode accepts malformed payloads."""
         if self._options.mode not in (ParseMode.PERMISSIVE, ParseMode.DROPMALFORMED):
             raise DecodeError(
                 f"jetstream: a payload of stream {stream!r} {problem}; with option mode=PERMISSIVE or DROPMALFORMED"
-                " the read goes on",
+                " the read continues",
                 seq=batch.seqs[row],
                 column="data",
             )
 
 
 def check_types(schema: StructType, options: RowOptions, js: jetarrow.sync.JetStream) -> None:
-    """Check on the driver that `value` can be decoded, and not in every task.
+    """Check on the driver, instead of in every task, that `value` can be decoded.
 
     Args:
-        schema: The rows to make.
-        options: What becomes of a message.
-        js: Checks the arguments of a read without a request.
+        schema: Schema of the rows.
+        options: Row options.
+        js: A context, which checks the arguments of a read without a request.
 
     Raises:
-        ValueError: It has a type that JSON has no form for, or a field with the name of another column.
+        ValueError: A type cannot be decoded from JSON, or a field has the name of another column.
     """
     shape = RowShaper(schema, options)
     if shape.value_schema is not None:
-        js.read("any", **shape.arguments())  # checked when made, opened never
+        js.read("any", **shape.arguments())  # checks the arguments; it is never opened
 
 
 def _value_schema(schema: StructType) -> pa.Schema:

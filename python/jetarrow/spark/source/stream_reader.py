@@ -42,18 +42,18 @@ try:
 except ImportError:  # before 4.2 there is no admission control
     ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxRows = ReadMinRows = SupportsTriggerAvailableNow = object  # type: ignore[misc, assignment]
 
-# Seconds for which what is known of many streams is recent enough to plan with.
-_MOMENT = 1.0
+# Seconds for which the info of many streams is reused for planning.
+_INFO_TTL = 1.0
 
 
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads micro-batches: ranges of sequences, which Spark logs before it reads them.
 
-    Spark makes one for a query and keeps it on the driver; copies of it, with none of its state, read in the tasks.
+    Spark creates one reader for a query and keeps it on the driver. Its copies in the tasks do not use its state.
 
     Args:
         schema: Columns to read, a projection of the source's (see `schema.check_schema`).
-        options: Checked options.
+        options: Validated options.
     """
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
@@ -62,22 +62,22 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._positions = Positions(options)
         self._committer = Committer(options, self._positions)
         self._ready = False
-        # The end of the previous batch; Spark before 4.2 does not say it.
+        # End of the previous batch, which Spark before 4.2 does not provide.
         self._end: Offset | None = None
-        # Per stream: where the present messages end. Under AvailableNow: where the query ends.
+        # Present end by stream; with AvailableNow also the end of the query.
         self._latest: dict[str, Entry] = {}
         self._until: dict[str, int] | None = None
         self._last_batch: float | None = None
         self._backoff = IdleBackoff()
-        # What the last look at the streams found, and when: a batch is planned right after its end was found.
+        # Last infos of the streams and their time: a batch is planned right after its end was determined.
         self._infos: Mapping[str, StreamInfo] = {}
-        self._looked = 0.0
+        self._checked = 0.0
 
     @hide_traceback()
     def initialOffset(self) -> dict[str, Any]:
-        """Return where a new query starts, as the options say it. Spark asks twice.
+        """Return the initial offset of a new query. Spark calls it twice.
 
-        The answers may differ, as `latest` moves: the offset at the end of the first batch holds where it began.
+        The results may differ, because `latest` moves: the end offset of the first batch contains its begin.
 
         Raises:
             Exception: As `batch_reader.JetStreamReader.partitions`.
@@ -95,24 +95,24 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @hide_traceback()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
-        """Return where the next micro-batch ends; `start` itself where there is nothing to read.
+        """Return the end of the next micro-batch; `start` if there is nothing to read.
 
         Args:
-            start: Where it begins. Default: None, where the previous one ended; Spark before 4.2 does not say it.
-            limit: Whether the limits of the options count; with `ReadAllAvailable` they do not. Default: None, they do
-                not.
+            start: Begin of the batch. Default: None, the end of the previous one (Spark before 4.2).
+            limit: Read limit of Spark; the limits of the options apply unless it is `ReadAllAvailable` or None.
+                Default: None.
 
         Raises:
-            StreamRecreatedError: A stream was deleted and made again.
-            NotFoundError: A stream is gone.
-            StreamRolledBackError: A stream has not what was read of it any more.
+            StreamRecreatedError: A stream was deleted and created again.
+            NotFoundError: A stream was deleted.
+            StreamRolledBackError: A stream was rolled back behind the position.
         """
         begin = Offset.of(start) if start is not None else self._end
         if begin is not None and self._backoff.is_active(begin):
             return start if start is not None else begin.json()
         lookup = self._lookup()
         infos = lookup.infos()
-        self._infos, self._looked = infos, time.monotonic()
+        self._infos, self._checked = infos, time.monotonic()
         ends = self._positions.ends(infos, lookup)
         self._latest = {name: Entry(created(infos[name]), end) for name, end in ends.items()}
         if begin is None:
@@ -131,7 +131,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         for name, count in self._admitted(sizes, infos, limit).items():
             entry, end = entries[name], entries[name].next + sizes[name]
             if 0 < count < sizes[name]:
-                # Deleted or foreign messages would make empty batches: the count begins with what there is.
+                # Deleted and other messages would cause empty batches: count from the first matching message.
                 found = lookup.next_match(name, entry.next, filters_for(self._options, infos[name]))
                 end = min(end, (end if found is None else found[0]) + count)
             if count > 0:
@@ -143,7 +143,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._end.json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return a limit that is not `ReadAllAvailable` where an option sets one; there is no object for several."""
+        """Return a limit other than `ReadAllAvailable` if an option sets one; Spark has none for several limits."""
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -154,29 +154,29 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return where the streams ended at the last look, for the query's progress; None before the first."""
+        """Return the ends of the streams at the last check, for the query's progress; None before the first check."""
         return Offset(self._latest).json() if self._latest else None
 
     @hide_traceback()
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix where the query ends: at what the streams hold now."""
+        """Set the end of the query to the present ends of the streams."""
         lookup = self._lookup()
         infos = lookup.infos()
         self._until = self._positions.ends(infos, lookup)
 
     @hide_traceback()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Plan a micro-batch; the same offsets give the same partitions, whatever the options say meanwhile.
+        """Plan a micro-batch; equal offsets have equal partitions, even if options have changed.
 
         Args:
-            start: Where the batch begins; used only where `end` does not say it.
-            end: Where it ends, with where it begins.
+            start: Begin of the batch; used only if `end` does not contain it.
+            end: End of the batch, usually with its begin.
 
         Returns:
             Ranges that are not empty.
 
         Raises:
-            DataLossError: Messages have gone, and that is an error here.
+            DataLossError: Messages were lost, and `failOnDataLoss` applies.
             Exception: As `latestOffset`.
         """
         if start == end:
@@ -195,7 +195,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 found = self._split(
                     begin[name], to.streams[name], info=infos[name], lookup=lookup, count=parts.get(name, 1)
                 )
-                # Unless this batch begins elsewhere.
+                # The marks apply only if this batch begins at that position.
                 stood = before.get(name)
                 if stood is not None and (stood.created, stood.next) == (begin[name].created, begin[name].next):
                     found[0] = replace(found[0], before=stood.marks)
@@ -209,7 +209,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             partition: One of `partitions`.
 
         Yields:
-            Arrow batches of exactly the schema that Spark demands.
+            Arrow batches of the exact schema that Spark requires.
 
         Raises:
             Exception: As `partition_reader.read_range`.
@@ -220,13 +220,13 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @hide_traceback()
     def commit(self, end: dict[str, Any]) -> None:
-        """Let the server forget what was processed, as `commitMode` says. Spark calls it while it plans the next batch.
+        """Remove processed messages from the server, by `commitMode`. Spark calls it while it plans the next batch.
 
         Args:
-            end: Where the last complete batch ends.
+            end: End of the last complete batch.
 
         Raises:
-            StreamRecreatedError: A stream was deleted and made again: nothing of the new one is touched.
+            StreamRecreatedError: A stream was deleted and created again; no message of the new one is removed.
         """
         if self._options.commit_mode != CommitMode.NONE:
             lookup, at = self._lookup(), Offset.of(end).streams
@@ -234,15 +234,15 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._retry(lambda: self._committer.commit(lookup, infos, at))
 
     def _known(self, names: Iterable[str]) -> Mapping[str, StreamInfo]:
-        """Many streams as they were a moment ago, if they were looked at: tasks look once more at what they read."""
-        fresh = len(self._infos) >= MANY_STREAMS and time.monotonic() - self._looked < _MOMENT
+        """Return recent infos of many streams, if there are any; tasks check the streams that they read again."""
+        fresh = len(self._infos) >= MANY_STREAMS and time.monotonic() - self._checked < _INFO_TTL
         return self._infos if fresh and all(name in self._infos for name in names) else {}
 
     def _retry(self, work: Callable[[], Any]) -> Any:
         return retry_transient(work, timeout=self._options.reconnect_timeout)
 
     def _lookup(self) -> Lookup:
-        # Only a server that was reached once is waited for: a wrong address is an error at once.
+        # Only a server that was reached before is waited for, so a wrong address is an error at once.
         return Lookup(shared_jetstream(self._options.connection), self._options, self._retry)
 
     def _prepare(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
@@ -252,7 +252,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._ready = True
 
     def _backlog(self, entries: Mapping[str, Entry], ends: Mapping[str, int]) -> dict[str, int]:
-        """How many sequences wait, by stream."""
+        """Return the number of pending sequences by stream."""
         sizes = {}
         for name, end in ends.items():
             end = end if self._until is None else min(end, self._until.get(name, 0))
@@ -260,11 +260,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return sizes
 
     def _waits(self, waiting: int, limit: ReadLimit | None) -> bool:
-        """Whether there is nothing to do: no message, or too few of them and not for long enough."""
+        """Return whether no batch is due: no message, or fewer than `minOffsetsPerTrigger` before `maxTriggerDelay`."""
         least = self._options.min_offsets_per_trigger
         if waiting == 0 or least is None or self._until is not None or not _limited(limit):
             return waiting == 0
-        # As with Kafka, the first batch of a run comes at once.
+        # The first batch of a run is due at once, as in Spark's Kafka source.
         late = self._last_batch is None or time.monotonic() - self._last_batch >= self._options.max_trigger_delay
         return waiting < least and not late
 
@@ -281,7 +281,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _parts(
         self, spans: Mapping[str, tuple[int, int]], infos: Mapping[str, StreamInfo], lookup: Lookup
     ) -> dict[str, int]:
-        """How many partitions each stream gets, by where it begins and ends."""
+        """Return the number of partitions of each stream, by its begin and end."""
         weights = {
             name: range_size(self._options, infos[name], lookup, start=first, sequences=last - first)
             for name, (first, last) in spans.items()
@@ -289,7 +289,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return split_counts(self._options, weights)
 
     def _begin(self, start: Mapping[str, Entry], end: Mapping[str, Entry], lookup: Lookup) -> dict[str, Entry]:
-        """Where a batch begins whose end does not say it: `start`, unless a stream was made again or went back."""
+        """Return the begin of a batch whose end omits it: `start`, unless a stream was replaced or rolled back."""
         found = {name: one for name, one in start.items() if name in end}
         for name, one in found.items():
             info = lookup.info(name)
@@ -308,10 +308,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 first,
                 message=f"jetstream: messages {begin.next} to {min(first, end.next) - 1} of stream {name!r} are gone"
                 f" (retention, purge or delete): this batch is [{begin.next}, {end.next}), the stream begins with"
-                f" {first}; set failOnDataLoss=false to go on with what is left",
+                f" {first}; set failOnDataLoss=false to continue with the remaining messages",
             )
         plan = read_plan(options, info, lookup, start=begin.next, size=end.next - begin.next)
-        # They cannot be compared with a stream that was deleted and created again.
+        # Marks cannot be compared with a stream that was deleted and created again.
         marks = end.marks if end.created == created(info) else ()
         return split(name, begin.next, end.next, count=count, plan=plan, head=head, marks=marks)
 

@@ -1,4 +1,4 @@
-"""`payload=arrow`: each message is a table, whose rows become those of the source, in the types that Spark demands."""
+"""`payload=arrow`: each message is a table, whose rows are converted to the types that Spark requires."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from jetarrow.jetstream.models import ErrorCode
 from jetarrow.spark._core import Batch, PayloadSchema, api_request
 from jetarrow.spark.options.choices import ParseMode
 
-# So many messages that are no tables are passed over in the search for one that says its types.
-_MOST_LOOKED_AT = 100
+# Maximum number of messages that are searched for one with a schema.
+_MAX_SEARCHED = 100
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 class TableMessages:
-    """What the messages of one partition hold, as rows with a column `value`.
+    """Decoder of the table messages of one partition to rows with a column `value`.
 
-    The reader compares types exactly, and Arrow has several for one of Spark's: text with long or short offsets, times
-    in nanoseconds or seconds. So the first message is looked at, and what it says is read and made Spark's type.
+    The reader compares types exactly, and Arrow has several types for one of Spark: text with 32-bit or 64-bit offsets,
+    times in nanoseconds or seconds. So the types of a message are read first, and columns are cast to Spark's types.
 
     Args:
-        value: The fields of `value` in the Arrow types that Spark demands.
-        mode: What becomes of malformed messages.
-        late: Whether rows are dropped by subject afterwards: then a message that does not match must not fail.
+        value: The fields of `value` in the Arrow types that Spark requires.
+        mode: Handling of malformed messages.
+        late: Whether rows are filtered by subject afterwards, so that a malformed message may not match.
 
     Attributes:
         schema: Argument `schema` for `js.read`: the fields of `value` in the types that the messages have.
@@ -42,22 +42,24 @@ class TableMessages:
         self.schema = value
         self.mode = ParseMode.PERMISSIVE if late else mode
 
-    def look(self, js: jetarrow.sync.JetStream, stream: str, filters: Sequence[str], *, start: int | None) -> None:
-        """Learn the types of the messages, by a request or two.
+    def read_types(
+        self, js: jetarrow.sync.JetStream, stream: str, filters: Sequence[str], *, start: int | None
+    ) -> None:
+        """Read the types of the messages, by one or two requests.
 
         Args:
-            js: Where to read.
+            js: The context.
             stream: Name of the stream.
-            filters: Subjects that are read; empty for all.
-            start: The first sequence that is read. None: the last message tells it.
+            filters: Subjects of the read; empty for all.
+            start: First sequence of the read. None: use the types of the last message.
 
         Raises:
-            Exception: The stream or the servers cannot be reached.
+            Exception: The request failed.
         """
         found = None if start is not None else _schema_of_last(js, stream, filters)
         found = found or _schema_of_first(js, stream, filters, start or 1)
         if found is not None:
-            # A field that is not there, or something else, stays as it is wanted: the reader says what is malformed.
+            # A missing or incompatible field keeps the required type, so that the reader reports malformed messages.
             own = {field.name: field.type for field in found}
             kinds = [own[field.name] if _fits(own.get(field.name), field.type) else field.type for field in self._value]
             self.schema = pa.schema([field.with_type(kind) for field, kind in zip(self._value, kinds, strict=True)])
@@ -66,12 +68,11 @@ class TableMessages:
         """Return the rows of one batch, with `value` in place of the tables' columns.
 
         Args:
-            batch: As `js.read` made it with this object's arguments.
-            matches: From subjects to whether they are wanted. None: all are.
+            batch: A batch of `js.read` with this object's arguments.
+            matches: Maps subjects to whether they match. None: all match.
 
         Raises:
-            DecodeError: A message is malformed, and the mode says that this is an error; or a time is beyond what
-                Spark holds.
+            DecodeError: A message is malformed, and the mode is FAILFAST; or a time is out of Spark's range.
         """
         rows = pa.record_batch(batch)
         seqs = pa.array(batch.seqs)
@@ -96,20 +97,20 @@ class TableMessages:
         try:
             return pc.cast(column, options=options)
         except pa.ArrowInvalid as error:
-            first = f"one of the messages {seqs[0]} to {seqs[-1]} has a value that Spark cannot hold: {error}"
+            first = f"one of the messages {seqs[0]} to {seqs[-1]} has a value that Spark cannot represent: {error}"
             raise DecodeError(first, seq=seqs[0].as_py(), column=field.name) from None
 
 
 def _schema_of_last(js: jetarrow.sync.JetStream, stream: str, filters: Sequence[str]) -> pa.Schema | None:
-    """The schema of the last message that a filter matches."""
+    """Return the schema of the last message that a filter matches."""
     asked = [_message(js, stream, {"last_by_subj": one}) for one in filters or (">",)]
     found = [one for one in asked if one is not None]
     return _schema(max(found, key=lambda one: int(one["seq"]))) if found else None
 
 
 def _schema_of_first(js: jetarrow.sync.JetStream, stream: str, filters: Sequence[str], start: int) -> pa.Schema | None:
-    """The schema of the first message from a sequence on that has one."""
-    for _ in range(_MOST_LOOKED_AT):
+    """Return the schema of the first message from a sequence on that has one."""
+    for _ in range(_MAX_SEARCHED):
         asked = [_message(js, stream, {"seq": start, "next_by_subj": one}) for one in filters or (">",)]
         found = [one for one in asked if one is not None]
         if not found:
@@ -137,7 +138,7 @@ def _schema(message: dict[str, Any]) -> pa.Schema | None:
 
 
 def _fits(found: pa.DataType | None, wanted: pa.DataType) -> bool:
-    """Whether every value of a type is one of the other too; times may lose what is below a microsecond."""
+    """Return whether every value of a type can be cast to the other; times may lose nanoseconds."""
     if found is None:
         return False
     if pa.types.is_dictionary(found):
@@ -148,7 +149,7 @@ def _fits(found: pa.DataType | None, wanted: pa.DataType) -> bool:
 def _widens(found: Any, wanted: Any) -> bool:
     kind = pa.types
     if kind.is_integer(found) and kind.is_integer(wanted):
-        # What Spark knows is signed.
+        # Integers of Spark are signed.
         return bool(wanted.bit_width > found.bit_width)
     if kind.is_floating(found) and kind.is_floating(wanted):
         return bool(wanted.bit_width >= found.bit_width)
