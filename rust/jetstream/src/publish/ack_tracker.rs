@@ -81,12 +81,12 @@ impl InFlightMessage {
     }
 }
 
-/// Largest window. A token with so many slots still has room for billions of rounds.
+/// Largest window. A token of 64 bits then still has room for billions of rounds.
 const MAX_WINDOW: usize = 1 << 24;
 /// With nothing in flight for as long, tokens are fresh: the stream may have been deleted and created again meanwhile, and
 /// no refused message would have shown it. A restart costs 1,024 fresh tokens, half a millisecond of the server.
 const IDLE_SLOT_AGE: Duration = Duration::from_millis(1);
-/// Most tokens without an answer that are remembered, so that a late answer is told from a second one.
+/// Maximum number of unanswered tokens kept, to distinguish a late answer from a second one.
 const MAX_UNANSWERED: usize = 4_096;
 
 #[derive(Default)]

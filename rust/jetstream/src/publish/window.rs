@@ -1,8 +1,8 @@
 //! The publish loop: sends what a feed gives while the window has room, and frees room as acks come in.
 //!
 //! One task owns the window's slots and an inbox of its own, so nothing here is shared or locked. Each message ends as
-//! exactly one of stored, duplicate, error. What the loop holds is bounded by the window, whatever the feed and however
-//! long the server is silent.
+//! exactly one of stored, duplicate, error. The loop holds at most a window of messages, whatever the feed and however long
+//! the server is silent.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -42,26 +42,26 @@ use flow_control::{Controller, FixedWindow, FlowControl};
 use send::Sequencer;
 use stream_probe::StreamProbes;
 
-/// How often lost links and late messages are looked for.
+/// Interval of the checks for lost links and expired messages.
 const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Clone)]
 pub struct Window {
-    /// Messages that may be unanswered at once; `None`: as many as the way to the server carries, see `congestion`.
+    /// Maximum number of messages in flight; `None` has `FlowControl` measure it.
     pub max_inflight: Option<usize>,
-    /// Bytes of them. A larger message goes alone.
+    /// Maximum of their bytes. A larger message is sent alone.
     pub max_bytes: usize,
-    /// Where it is left to us: bytes that may be unanswered just now.
+    /// The measured window in bytes, for status and metrics.
     pub published_window: Arc<AtomicUsize>,
-    /// How long a message may stay unanswered, and how long the server may be silent altogether.
+    /// Timeout of each message, and the longest silence of the server.
     pub timeout: Duration,
-    /// After a lost link: `None` sends messages with an id again, `Some` forces it either way.
+    /// After a disconnect: `None` resends messages with an id, `Some` forces it either way.
     pub resend: Option<bool>,
-    /// Of JetStream's API.
+    /// Prefix of the JetStream API.
     pub prefix: String,
-    /// What somebody waits for in the feed.
+    /// Messages in the feed that a caller awaits.
     pub urgent: Arc<Urgent>,
-    /// One call's rows: once the server was silent for too long the rest is not tried any more.
+    /// The rows of one call: after a silence the remaining rows are not sent.
     pub is_batch: bool,
 }
 
@@ -71,20 +71,20 @@ impl Window {
     }
 }
 
-/// A message, and the number of its result.
+/// The number of a message's result, and the message.
 pub type RowToPublish = (u64, Body);
 
-/// Takes the results.
+/// Receives the results.
 pub trait ResultSink: Send {
     fn stored(&mut self, row: u64, origin: &Arc<Origin>, seq: u64, duplicate: bool);
-    /// The first ack of a stream, and each that says more than the others.
+    /// The first ack of a stream, and each ack with more fields than the others.
     fn stored_in_full(&mut self, row: u64, ack: PubAck);
     fn failed(&mut self, row: u64, err: JetError);
-    /// No more results are at hand for now.
+    /// No further result follows immediately.
     fn flush(&mut self) {}
 }
 
-/// Sends all of the feed and returns when every message has its result; an error of the feed ends it at once.
+/// Sends all messages of the feed and returns when each has its result. An error of the feed ends it immediately.
 pub async fn run(
     conn: &Connection,
     feed: impl Stream<Item = Result<RowToPublish>> + Send + Unpin,
@@ -125,13 +125,13 @@ pub async fn run(
         now,
         handing: None,
     };
-    // Without tokio's budget of 128 operations a burst is as long as the window: fewer, fuller writes.
+    // Tokio's budget of 128 operations would cut bursts short of the window: more writes of fewer bytes.
     tokio::task::unconstrained(run.drive()).await?;
-    // Dropping the subscriber unsubscribes, without waiting for room on the way out.
+    // Dropping the subscriber unsubscribes without waiting for room in the outbox.
     Ok(())
 }
 
-/// What became of a message on its way to the connection.
+/// Outcome of handing a message to the connection.
 enum HandOver {
     Over,
     Not,
@@ -214,7 +214,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         loop {
             self.now = Instant::now();
             weak_spot(Spot::Publisher);
-            // What was published before goes first, by whatever way.
+            // Earlier core messages are written first, although they take another path.
             self.wait_for_others().await;
             self.ask_for_window();
             self.ask_for_streams();
@@ -244,7 +244,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             let (asking, leader) = (&mut self.duplicates.lookup, &mut self.probes.leader);
             tokio::select! {
                 biased;
-                // Once the connection is closed its subscriptions end, and would be ready for ever.
+                // A closed connection ends its subscriptions, which would stay ready for ever.
                 message = self.ack_inbox.subscriber.next(), if self.terminal_error.is_none() => match message {
                     Some(message) => {
                         self.now = Instant::now();
@@ -281,13 +281,13 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// The link that was looked at last is still there.
+    /// True if the link is up and the one that was seen last.
     fn is_up(&self) -> bool {
         let link = self.conn.link.borrow();
         link.up && link.breaks == self.link.breaks
     }
 
-    /// For metrics: messages without an answer. Those of publishers are counted where they are published.
+    /// Reports messages in flight to the metrics. Publishers report theirs when they publish.
     fn report_in_flight(&mut self) {
         if self.window.is_batch {
             let bytes = self.tracker.bytes() + self.no_responders.bytes();
@@ -295,13 +295,13 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// There is no room for more of the feed. How many of a publisher's messages wait is limited where they are published.
+    /// True if no more of the feed fits. Messages that wait in a publisher are limited by the publisher.
     fn is_full(&self) -> bool {
         let waiting = if self.window.is_batch { self.no_responders.len() } else { 0 };
         self.tracker.len() + waiting >= self.tracker.window()
     }
 
-    /// What can be sent now, without waiting.
+    /// The next message that can be sent without waiting.
     fn at_hand(&mut self) -> Result<Option<InFlightMessage>> {
         self.blocked = false;
         loop {
@@ -321,7 +321,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             if self.terminal_error.is_some() {
                 return Ok(Some(sent));
             }
-            // What went out before, and what waited for it, had its room then.
+            // A resent message, and one that waited behind it, used its room the first time.
             let fresh = sent.sent_at.is_none() && sent.tries == 0;
             let full = !exceeds && self.has_no_room(&sent, fresh);
             let Some(sent) = (if full && fresh { Some(sent) } else { self.hold(sent) }) else { continue };
@@ -336,7 +336,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// A message that waits for others of its subject has its time meanwhile.
+    /// Holds a message back behind others of its subject. Its timeout runs meanwhile.
     fn hold(&mut self, mut sent: InFlightMessage) -> Option<InFlightMessage> {
         if self.no_responders.is_idle() {
             return Some(sent);
@@ -347,8 +347,8 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         Some(InFlightMessage { deadline, ..sent })
     }
 
-    /// Messages that came alone have their time while nothing can be sent, too, and nobody waits behind them then. How many
-    /// come is limited where they are published.
+    /// Takes messages of a publisher from the feed while nothing can be sent, because their timeouts run. The publisher limits
+    /// their number.
     fn take_in(&mut self) -> Result<()> {
         while !self.window.is_batch && !self.exhausted {
             let urgent = self.window.urgent.count();
@@ -358,7 +358,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                     self.again.push_back(sent);
                 }
                 Some(None) => self.exhausted = true,
-                // A feed pauses behind each gate.
+                // A feed pauses behind each fence.
                 None if self.window.urgent.count() < urgent => {}
                 None => return Ok(()),
             }

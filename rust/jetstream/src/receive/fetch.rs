@@ -1,10 +1,10 @@
-//! Fetching from a pull consumer, N messages or T seconds.
+//! Fetching from a pull consumer: N messages or T seconds.
 //!
-//! One request at a time is open at the server, and it is always seen to its end: what is at hand is taken with
-//! `no_wait` requests; only while fewer than `min_messages` are there does one request wait, for just the missing
-//! number. So no request is left behind that would eat messages meant for others; what comes after the deadline is kept
-//! for the next call (`late.rs`); and what a cancelled call had received, or receives later, is given back, or kept for the
-//! next call where the consumer wants no acks (`returns.rs`).
+//! One request at a time is open at the server, and the call follows it to its end. Messages at hand are requested with
+//! `no_wait`. A request waits only while fewer than `min_messages` have arrived, and only for the missing number, so no
+//! abandoned request consumes messages meant for others (`pull_request`). Messages that arrive after the deadline are kept
+//! for the next call. Messages of a cancelled call are negatively acknowledged, or kept for the next call if the consumer
+//! wants no acks (`redelivery`).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,9 +31,9 @@ use redelivery::Redelivery;
 pub use redelivery::{Cancel, ConsumerTraits, LastDelivery};
 pub use sink::{MessageSink, Sink, Unclaimed, Undelivered};
 
-/// How long after the deadline the server's own word that a request is over is waited for.
+/// Time after the deadline in which the server's status for a request may still arrive.
 const GRACE: Duration = Duration::from_millis(250);
-/// Pause before a consumer without a leader is asked again.
+/// Pause before the next request to a consumer without a leader.
 const FETCH_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Fetch {
     pub max_messages: usize,
     pub max_bytes: Option<usize>,
     pub timeout: Duration,
-    /// Once this many are there the call does not wait for more.
+    /// The call waits for this many messages at least.
     pub min_messages: usize,
     pub heartbeat: Option<Duration>,
     pub group: Option<PriorityGroup>,
@@ -52,12 +52,12 @@ pub struct PullSubscription {
     prefix: String,
     pub stream: String,
     pub consumer: String,
-    /// Inboxes that no call uses just now. A call has one to itself, so that calls do not mix.
+    /// Idle inboxes. Each call uses one of its own, so that calls do not mix.
     idle: Mutex<Vec<PullInbox>>,
     returns: Arc<Redelivery>,
     ack_window: Mutex<AckWindow>,
     limits: Mutex<Limits>,
-    /// Most messages of one request.
+    /// Size of one request.
     rows: RequestSize,
     pins: Pins,
 }
@@ -84,27 +84,27 @@ impl PullSubscription {
         lock(&self.idle)
     }
 
-    /// Gives back what came late, or is still to come: no call will take it.
+    /// Returns late messages to the server: no further call takes them.
     pub fn give_back(&self) {
         self.returns.end();
     }
 
-    /// What the server said of the consumer.
+    /// Records the consumer's traits.
     pub fn learn(&self, ways: ConsumerTraits) {
         self.returns.learn(ways);
     }
 
-    /// Takes messages that were handed out and not wanted, in their order.
+    /// Takes back messages that were handed out, in their order.
     pub fn put_back(&self, kept: Vec<Undelivered>) -> impl Future<Output = Result<()>> + Send + use<> {
         self.returns.put_back(kept)
     }
 
-    /// For a call of `fetch`: to say that it is about to be cancelled, and for the call itself.
+    /// A handle that announces the cancellation of a `fetch`, and its counterpart for the call.
     pub fn cancel(&self) -> (Arc<Cancel>, LastDelivery) {
         Cancel::new(&self.returns)
     }
 
-    /// Fetches into the sink, which comes back in a wrapper that gives its messages back unless they are claimed.
+    /// Fetches into the sink. The result returns its messages to the server unless they are claimed.
     pub async fn fetch<S: Sink>(&self, fetch: &Fetch, sink: S, last: LastDelivery) -> Result<Unclaimed<S>> {
         let _last = last;
         let fetched = Unclaimed::new(self.returns.clone(), Some(sink));
@@ -113,13 +113,12 @@ impl PullSubscription {
         let member = fetch.group.clone().map(|group| Member::new(group, self.pins.clone()));
         let (inbox, request, heard, reduced) = (None, None, false, false);
         let mut job = FetchCall { sub: self, fetched, inbox, request, heard, reduced, late, member };
-        // All of it ends in time, wherever it waits; what has come by then counts. Tokio's budget would send us to the
-        // back of the queue every 128 messages.
+        // The call ends in time wherever it waits, with the messages so far. Tokio's budget would yield every 128 messages.
         let last = fetch.timeout.saturating_add(2 * GRACE);
         let done = tokio::time::timeout(last, unconstrained(job.run(fetch))).await.unwrap_or(Ok(()));
         self.idle().extend(job.inbox.take());
         match done {
-            // What has come is handed out; whatever went wrong then meets the next call as well.
+            // Messages so far are handed out; the next call meets the error again.
             Err(_) if job.size().0 > 0 => {}
             done => done?,
         }
@@ -129,7 +128,7 @@ impl PullSubscription {
         Ok(Unclaimed::result(&self.returns, job.fetched.sink.take()))
     }
 
-    /// Gone for good is an error; without a leader for now is a reason to wait a little.
+    /// Fails if the consumer does not exist; waits if it has no leader.
     async fn check_consumer(&self, why: &str, fetch: &Fetch, deadline: Instant) -> Result<()> {
         let api = Api::new(&self.conn, &self.prefix);
         if let Ok(Err(err @ JetError::Api { code: NOT_FOUND, .. })) =
@@ -147,7 +146,7 @@ impl PullSubscription {
         })
     }
 
-    /// An empty answer is the server's: where it said nothing, or is away, that is an error.
+    /// Fails an empty call if the server sent nothing or is disconnected.
     fn check_heard(&self, heard: bool, fetch: &Fetch) -> Result<()> {
         let outage = self.conn.state.outage();
         if heard && outage.is_none() {
@@ -173,7 +172,7 @@ impl PullSubscription {
         lock(&self.ack_window)
     }
 
-    /// Whether the consumer gives nothing more before it gets acks, as the server says.
+    /// Asks the server whether the consumer delivers nothing more before messages are acknowledged.
     pub(super) async fn window_is_full(&self, deadline: Instant) -> bool {
         let api = Api::new(&self.conn, &self.prefix);
         let Ok(answer) = timeout_at(deadline, api.consumer_state(&self.stream, &self.consumer)).await else {
@@ -181,7 +180,7 @@ impl PullSubscription {
         };
         let mut known = self.ack_window();
         let Ok(state) = answer else {
-            // It may not ask, or there is nothing to ask about: as if there were no window, for a while.
+            // Not permitted, or no such consumer: assume no window for a while.
             known.learn(None);
             return false;
         };
@@ -198,12 +197,12 @@ fn too_large(most: usize) -> JetError {
     JetError::Value(format!("the next message is larger than max_bytes={most}"))
 }
 
-/// The server wants at most half of the expiry; short waits need none.
+/// The heartbeat of a request. The server accepts at most half of the expiry; short waits need none.
 fn heartbeat(asked: Option<Duration>, expires: Duration, whole: Duration) -> Duration {
     const LONG: Duration = Duration::from_secs(2);
     const DEFAULT: Duration = Duration::from_secs(5);
     match asked {
-        // More than half of what the caller waits: the server says so.
+        // More than half of the caller's timeout: let the server reject it.
         Some(every) if every.saturating_mul(2) > whole => every,
         Some(every) => every.min(expires.mul_f64(0.45)),
         None if expires >= LONG => DEFAULT.min(expires.mul_f64(0.25)),

@@ -16,7 +16,7 @@ impl KvOperation {
     pub fn of(headers: Option<&Headers>) -> KvOperation {
         let Some(headers) = headers else { return KvOperation::Put };
         let text = |name: &str| headers.get(name).and_then(|values| values.last()).map(String::as_str);
-        KvOperation::said(text("KV-KvOperation"), text("Nats-Marker-Reason"))
+        KvOperation::said(text("KV-Operation"), text("Nats-Marker-Reason"))
     }
 
     /// Reads the operation: clients set one header, the server the other.
@@ -45,9 +45,9 @@ mod tests {
         };
         assert_eq!(KvOperation::of(None), KvOperation::Put);
         assert_eq!(of(&[("Other", "DEL")]), KvOperation::Put);
-        assert_eq!(of(&[("KV-KvOperation", "DEL")]), KvOperation::Delete);
-        assert_eq!(of(&[("KV-KvOperation", "PURGE"), ("Nats-Rollup", "sub")]), KvOperation::Purge);
-        assert_eq!(of(&[("KV-KvOperation", "PUT")]), KvOperation::Put);
+        assert_eq!(of(&[("KV-Operation", "DEL")]), KvOperation::Delete);
+        assert_eq!(of(&[("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")]), KvOperation::Purge);
+        assert_eq!(of(&[("KV-Operation", "PUT")]), KvOperation::Put);
         assert_eq!(of(&[("Nats-Marker-Reason", "MaxAge"), ("Nats-TTL", "5s")]), KvOperation::Purge);
         assert_eq!(of(&[("Nats-Marker-Reason", "Purge")]), KvOperation::Purge);
         assert_eq!(of(&[("Nats-Marker-Reason", "Remove")]), KvOperation::Delete);

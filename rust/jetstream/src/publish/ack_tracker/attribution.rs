@@ -1,4 +1,4 @@
-//! Which message an answer belongs to.
+//! Attribution of replies to messages.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{AckTracker, InFlightMessage, POOL, SUSPENSION};
 use crate::publish::puback::Origin;
 
-/// An answer as it was read.
+/// A parsed reply.
 #[derive(Clone, Debug)]
 pub enum AckReply<'a> {
     Ack {
@@ -20,11 +20,11 @@ pub enum AckReply<'a> {
         stream: Option<&'a str>,
     },
     NoResponders,
-    /// None of these: a service may listen on the subject too.
+    /// Any other payload: a service may subscribe to the subject too.
     Unreadable,
 }
 
-/// What an answer on a token that was used before has to prove.
+/// The condition that a reply on a reused token must fulfil.
 pub struct Claim {
     /// The stream that takes messages of its subject.
     pub origin: Arc<Origin>,
@@ -63,7 +63,7 @@ pub enum Attribution {
 }
 
 impl AckTracker {
-    /// Takes an answer on a token.
+    /// Attributes a reply on a token.
     pub fn attribute(&mut self, token: Option<u64>, answer: &AckReply, now: Instant) -> Attribution {
         let Some(index) = token.and_then(|token| self.index(token)) else {
             self.note_foreign(token, answer, now);
@@ -89,14 +89,14 @@ impl AckTracker {
                 }
                 true
             }
-            // One message was refused, which says nothing of the order of the others.
+            // A rejection leaves the order of the other messages open.
             AckReply::Rejected { .. } => false,
-            // A duplicate has any sequence, and a stream that is away may come back with lower ones.
+            // A duplicate has any sequence, and a restored stream may continue with lower ones.
             AckReply::Ack { .. } | AckReply::NoResponders => {
                 self.restart_reuse();
                 false
             }
-            // A service that listens on the subject too; the stream's answer is still to come.
+            // A service subscribes to the subject too; the stream's ack is still due.
             AckReply::Unreadable => {
                 self.restart_reuse();
                 self.expect_late_answer(token);
@@ -139,7 +139,7 @@ impl AckTracker {
         self.restart_reuse();
     }
 
-    /// A second stream acknowledges under the name of the first: that was no repetition.
+    /// Voids the claims on a stream name under which a second stream acknowledges.
     fn void_claims(&mut self, origin: &Origin) {
         if self.reuse.claimed == 0 {
             return;

@@ -14,7 +14,7 @@ const IN_ORDER: u32 = 1_024;
 /// Tokens that are in flight or may be used again. nats-server caches the routes of 1,024 subjects per account (`slCacheMax`,
 /// server/sublist.go); 900 in flight publish 4 % faster than 450 (benches/README.md).
 pub const POOL: usize = 960;
-/// How long no token of a connection is used again after an answer to a message that had ended.
+/// Time without reuse of tokens on a connection after a reply to a message that had ended.
 pub const SUSPENSION: Duration = Duration::from_secs(60);
 /// Most subjects that are remembered as the stream's. Messages of others have fresh tokens.
 const MAX_SUBJECTS: usize = 4_096;

@@ -31,7 +31,7 @@ fn origin(stream: &str) -> Arc<Origin> {
 }
 
 impl Client {
-    /// With so many messages acknowledged.
+    /// A tracker after this number of acknowledged messages.
     fn new(messages: u64) -> Self {
         let (book, now) = (AckTracker::new(600, true), Instant::now());
         let mut client = Client { book, now, origin: origin("S"), seq: 0 };

@@ -1,8 +1,8 @@
-//! Room for one more message: in flight, and beside what does not move.
+//! Capacity for one more message in flight.
 //!
-//! The window bounds what queues on the way to the server. A stream that does not answer would keep it full until its
-//! messages time out, and all other streams would wait. So messages do not count once later ones were answered, and what
-//! somebody waits for, and all before it, is sent whatever the window says.
+//! The window bounds the data that queues on the path to the server. A stream that does not answer would fill it until its
+//! messages time out, and all other streams would wait. So overtaken messages do not count: later ones have their answers.
+//! Messages that a caller awaits, and all before them, are sent regardless of the window.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::{PublishLoop, ResultSink, RowToPublish};
 use crate::publish::ack_tracker::InFlightMessage;
 use base::error::Result;
 
-/// With no answer at all for as long, a publisher sends what it holds: answers of other streams may be behind it.
+/// Silence after which a publisher sends everything it holds: answers of other streams may depend on it.
 const QUIET: Duration = Duration::from_millis(50);
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
-    /// Messages that count, and their bytes; for a fresh message those of one call that met no stream count too.
+    /// Messages and bytes that count. For a fresh message of a batch, those that no stream received count too.
     pub(super) fn on_the_way(&self, fresh: bool) -> (usize, usize) {
         let (messages, bytes) = self.tracker.moving();
         match fresh && self.window.is_batch {
@@ -26,20 +26,20 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// True where the message has to wait for answers to others.
+    /// True if the message must wait for answers to others.
     pub(super) fn has_no_room(&self, sent: &InFlightMessage, fresh: bool) -> bool {
         let (messages, bytes) = self.on_the_way(fresh);
         let full = !self.flow.has_room(messages, bytes, sent.bytes);
-        // Others may be awaited behind it.
+        // An awaited message may be queued behind it.
         full && !sent.body.is_awaited() && !self.again.iter().any(|sent| sent.body.is_awaited())
     }
 
-    /// True where messages are sent whatever the window says.
+    /// True if messages are sent regardless of the window.
     pub(super) fn may_exceed(&self) -> bool {
         self.window.urgent.is_any() || self.quiet_from().is_some_and(|at| at <= self.now)
     }
 
-    /// When a publisher sends what it holds if there is no answer until then.
+    /// The time at which a publisher sends everything it holds, unless an answer arrives before.
     pub(super) fn quiet_from(&self) -> Option<Instant> {
         let overdue = self.flow.overdue(&self.conn.path, self.link.breaks).filter(|_| !self.window.is_batch)?;
         Some(self.last_answer + QUIET.max(4 * overdue))

@@ -1,4 +1,4 @@
-//! What the publish loop does when the link breaks, the server is silent, or refuses.
+//! Failures in the publish loop: disconnects, silence of the server, expired messages, refused permissions.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub fn silence(after: Duration) -> JetError {
     JetError::Timeout { what: "the publish (the server has been silent)".to_owned(), after }
 }
 
-/// Ends the messages whose time is over.
+/// Fails the messages whose deadline has passed.
 pub fn expire(waiting: &mut VecDeque<InFlightMessage>, results: &mut impl ResultSink, now: Instant, timeout: Duration) {
     if waiting.iter().any(|sent| sent.is_late(now)) {
         let (late, rest) = waiting.drain(..).partition::<Vec<_>, _>(|sent| sent.is_late(now));
@@ -24,8 +24,8 @@ pub fn expire(waiting: &mut VecDeque<InFlightMessage>, results: &mut impl Result
     }
 }
 
-/// The error of a message that has no answer when all is given up: after a silence it says whether it was sent, and may be
-/// stored, or may still be.
+/// The error of a message without an answer when the loop gives up. After a silence its text distinguishes messages that were
+/// sent, which may be stored, from those that were not.
 pub fn ended_by(sent: &InFlightMessage, cause: &JetError) -> JetError {
     match cause {
         JetError::Timeout { after, .. } => {
@@ -37,13 +37,13 @@ pub fn ended_by(sent: &InFlightMessage, cause: &JetError) -> JetError {
     }
 }
 
-/// Of what nobody took: once it was sent three times it was asked for, and a stream takes it.
+/// The error of a message that no stream received. After three attempts a lookup found a stream for its subject.
 fn nobody_took(sent: &InFlightMessage, after: Duration) -> JetError {
     let subject = sent.body.subject().to_string();
     if sent.tries > 1 { JetError::NoLeader { subject, after } } else { JetError::NoStream { subject } }
 }
 
-/// `written` is false where the message never was, and never will be.
+/// Fails an expired message. `written` is false if it was not written to the socket and will not be.
 fn fail_late(sent: &InFlightMessage, written: bool, results: &mut impl ResultSink, timeout: Duration) {
     let after = sent.body.timeout().unwrap_or(timeout);
     let subject = sent.body.subject().to_string();
@@ -59,9 +59,9 @@ fn fail_late(sent: &InFlightMessage, written: bool, results: &mut impl ResultSin
 }
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
-    /// What was published before goes first; a timer only where it has not gone already.
+    /// Waits until earlier core messages are written. A timer is set only if they are not written yet.
     pub(super) async fn wait_for_others(&mut self) {
-        // Others may wait for a loop that is fed message by message, and never for one call's rows.
+        // Core messages may wait behind a publisher, never behind the rows of one call.
         let others = || match self.window.is_batch {
             true => self.conn.in_order().left_future(),
             false => self.conn.in_order_of_publisher().right_future(),
@@ -87,7 +87,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             self.link.breaks = link.breaks;
             self.link_broke();
         }
-        // What goes before ours counts as silence too, once it does not move.
+        // Earlier messages in the outbox count as silence once they do not move.
         let taken = self.conn.outbox.taken();
         let moved = std::mem::replace(&mut self.order.written, taken) != taken || self.order.is_first;
         if self.tracker.is_empty() && self.again.is_empty() && moved {
@@ -103,7 +103,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         self.look_for_leader();
     }
 
-    /// Messages that were published before all that is still in the feed.
+    /// Queues messages again, before the rest of the feed and in publish order.
     pub(super) fn send_again(&mut self, sent: impl IntoIterator<Item = InFlightMessage>) {
         let before = self.again.len();
         self.again.extend(sent);
@@ -112,7 +112,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// One call ends when nothing at all is answered; messages that came alone have each their own time.
+    /// True if a batch must end because the server is silent. Messages of a publisher have a timeout each.
     pub(super) fn silent(&self) -> bool {
         self.window.is_batch && self.now.duration_since(self.last_answer) >= self.window.timeout
     }
@@ -131,10 +131,10 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         expire(&mut self.again, &mut self.results, self.now, self.window.timeout);
     }
 
-    /// Why a message that nobody took is not sent again.
+    /// The error of a message that is not sent again after 503 No Responders.
     pub(super) fn no_responders_error(&self, sent: &InFlightMessage) -> JetError {
         if sent.first.is_some() {
-            // An earlier attempt had no answer at all.
+            // An earlier attempt had no answer.
             return JetError::Ambiguous { what: sent.about() };
         }
         match sent.deadline.is_some_and(|deadline| deadline <= self.now + RETRY_INTERVAL) {
@@ -143,7 +143,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// Messages without permission get no ack, and neither does any where the acks are not let through.
+    /// Fails messages whose subject the server refused, or all if it refused the ack inbox: none of them gets an ack.
     fn end_refused(&mut self) {
         let refused = self.link.refusals.take_all();
         let inbox = format!("{}*", String::from_utf8_lossy(&self.ack_inbox.prefix));
@@ -162,7 +162,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// What was in flight may be lost: messages that the server recognises go again, the others end here and now.
+    /// Handles a disconnect: messages in flight may be lost. Those that the server recognises are resent, others fail.
     fn link_broke(&mut self) {
         self.link.ack_inbox_error = None;
         (self.duplicates.lookup, self.probes.leader) = (None, None);
@@ -178,7 +178,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         self.send_again(resent);
     }
 
-    /// Before anything is sent again: for how long the stream knows its ids.
+    /// Requests the stream's duplicate window before anything is resent.
     pub(super) fn ask_for_window(&mut self) {
         let resends = self.window.resend.is_none() && self.terminal_error.is_none();
         if !resends || self.duplicates.windows.known().is_some() || self.duplicates.lookup.is_some() {
@@ -194,13 +194,13 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// The stream's duplicate window, where the server may have the message and may no longer know that it has.
+    /// The duplicate window, if the server may have stored the message and forgotten its id since.
     pub(super) fn forgotten(&self, sent: &InFlightMessage) -> Option<Duration> {
         let first = sent.first.filter(|_| self.window.resend.is_none())?;
         self.duplicates.windows.known().filter(|known| first.elapsed() >= *known)
     }
 
-    /// Every message that has no answer gets this one, also those that are at hand and not sent yet.
+    /// Fails every message without an answer with this error, including queued ones.
     pub(super) fn give_up(&mut self, cause: JetError) {
         (self.duplicates.lookup, self.probes.leader) = (None, None);
         let no_responders = self.no_responders.take_all();
@@ -217,8 +217,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// No message has an answer any more, and none that is still to come will be sent: whatever the reason is called. The
-    /// subscription to the acks has ended, and is not looked at again: it would be ready for ever.
+    /// Ends the loop after the connection is closed. The ack subscription is not polled again, as it would stay ready for ever.
     pub(super) fn connection_ended(&mut self) {
         let cause = self.conn.closed();
         self.give_up(cause.clone());

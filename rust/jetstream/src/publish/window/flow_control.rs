@@ -117,7 +117,7 @@ impl FlowControl {
         self.controller.on_answer(sent.place, now, path, breaks);
     }
 
-    /// A message waits because of so many messages and bytes in flight.
+    /// A message waits because these messages and bytes are in flight.
     pub fn on_full(&mut self, messages: usize, bytes: usize) {
         self.controller.on_full(bytes, bytes / messages.max(1));
     }

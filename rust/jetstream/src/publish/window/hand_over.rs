@@ -1,4 +1,4 @@
-//! The last step of a message: into the connection, which may not take it.
+//! Handing a message to the connection, which may reject it.
 
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, Interval};
@@ -10,7 +10,7 @@ use wire::nats::Subject;
 use wire::token::write_token;
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
-    /// Waits until the connection has taken the message; takes acks meanwhile, and leaves where the server is gone.
+    /// Waits until the connection accepts the message. Handles acks meanwhile, and returns when the link breaks.
     pub(super) async fn hand_over(
         &mut self,
         token: u64,
@@ -20,7 +20,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         let sent = match send.as_mut().now_or_never() {
             Some(sent) => sent,
             None => loop {
-                // What is sent after a break goes out first on the next link.
+                // A message that waits across a break would be written first on the next link.
                 if self.silent() || !self.is_up() || self.conn.breaks() != self.link.breaks {
                     return Ok(HandOver::Not);
                 }
@@ -33,7 +33,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                     sent = send.as_mut() => break sent,
                     message = self.ack_inbox.subscriber.next() => match message {
                         Some(message) => Some(message),
-                        // It would be ready for ever, and the connection is over, whatever its state still says.
+                        // An ended subscription stays ready for ever; the connection is closed.
                         None => return Ok(HandOver::Ended),
                     },
                     _ = tick.tick() => None,
@@ -41,7 +41,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 self.now = Instant::now();
                 match message {
                     Some(message) => self.on_reply(message),
-                    // Before the rows get their errors one by one: silence is an end of all of them.
+                    // Silence ends all rows at once, so it is checked before single rows expire.
                     None if self.silent() => return Ok(HandOver::Not),
                     None => {
                         self.take_in()?;

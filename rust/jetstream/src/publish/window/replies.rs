@@ -63,7 +63,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     pub(super) fn acked(&mut self, sent: &InFlightMessage) {
         if !self.no_responders.is_idle() {
             let mut behind = self.no_responders.heard(sent);
-            // The time of one call's rows begins when they are sent.
+            // The timeout of a batch's row begins when it is sent.
             let unsent = behind.iter_mut().filter(|sent| sent.sent_at.is_none());
             unsent.filter(|_| self.window.is_batch).for_each(|sent| sent.deadline = None);
             self.send_again(behind);

@@ -1,4 +1,4 @@
-//! Messages on their way out: numbered, into the window, and to the connection.
+//! Sending of messages: numbering, admission to the window, writing to the connection.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Sequencer {
 }
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
-    /// Sends it, or fails it, where that can be done at once. Else it is in the window with the token that this returns.
+    /// Sends or fails a message without waiting. Returns its token if it is in the window and not written yet.
     pub(super) fn send_now(&mut self, mut sent: InFlightMessage) -> Option<u64> {
         if let Some(cause) = self.terminal_error.as_ref().or(self.link.ack_inbox_error.as_ref()) {
             self.results.failed(sent.row, ended_by(&sent, cause));
@@ -71,22 +71,22 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         (!gone).then_some(token)
     }
 
-    /// A message that has its token, and has to wait for room; or is so large that it is sent from where it lies. False where
-    /// the link broke, or the server is silent.
+    /// Sends a message that must wait for room in the socket, or whose payload is too large to be copied. Returns false if the
+    /// link broke or the server is silent.
     pub(super) async fn send_patiently(&mut self, token: u64, tick: &mut Interval) -> Result<bool> {
         let reply = Some(self.reply(token)?);
         let Some(sent) = self.tracker.get(token) else { return Ok(true) };
         let payload = sent.body.wire_payload(&mut self.ack_inbox.arena).unwrap_or_default();
         let message = Outgoing { subject: sent.body.subject(), reply, headers: sent.body.wire_headers(), payload };
         let client = &self.conn.client;
-        // Polled by hand: a select for every message would cost as much as the message.
+        // Polled directly: a select per message would cost as much as the message.
         self.handing = Some(token);
         let handed = self.hand_over(token, pin!(client.publish(message)), tick).await?;
         self.handing = None;
         match handed {
             HandOver::Over | HandOver::Late => Ok(true),
             HandOver::Not => {
-                // Of this attempt it is certain that it was not stored.
+                // This attempt was not written, so it is not stored.
                 let back = self.tracker.withdraw(token).map(|sent| InFlightMessage { first: sent.earlier, ..sent });
                 self.send_again(back);
                 self.check_time_and_link();

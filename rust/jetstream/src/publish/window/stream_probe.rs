@@ -1,5 +1,5 @@
-//! What the publish loop does while a stream's leader is away and the link is not: it asks whether there is a stream at
-//! all, and sends again what the old leader may have taken along.
+//! Probes of streams that do not answer although the link is up: does a stream exist for the subject, does it have a leader?
+//! Messages that an old leader may have lost are resent.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,20 +15,19 @@ use crate::publish::ack_tracker::InFlightMessage;
 use crate::publish::no_responders::StreamLookup;
 use base::error::Result;
 
-/// Subjects that are asked for at a time.
+/// Maximum number of stream lookups at a time.
 const MAX_PROBES: usize = 32;
-/// After this time without any answer (a third of a shorter timeout) it is looked whether the stream has a leader; and
-/// how long its answer may take.
+/// Silence after which the stream's leader is probed, or a third of a shorter timeout; and the timeout of a probe.
 const PROBE_AFTER_SILENCE: Duration = Duration::from_secs(3);
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The questions that are under way.
+/// The lookups under way.
 pub struct StreamProbes<'a> {
     pub subjects: FuturesUnordered<BoxFuture<'a, (String, StreamLookup)>>,
-    /// Has the stream a leader? And since when is asked.
+    /// The probe of the leader, and when it began.
     pub leader: Option<BoxFuture<'a, bool>>,
     begun: Instant,
-    /// Doubles, so that a slow server is not drowned.
+    /// Interval of probes; doubles, to spare a slow server.
     wait: Duration,
 }
 
@@ -40,7 +39,7 @@ impl StreamProbes<'_> {
 }
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
-    /// Asks for the subjects that nobody took twice.
+    /// Looks up streams for subjects that were answered with 503 No Responders twice.
     pub(super) fn ask_for_streams(&mut self) {
         while self.probes.subjects.len() < MAX_PROBES
             && !self.no_responders.is_empty()
@@ -65,7 +64,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         self.send_again(unsent);
     }
 
-    /// Sends again what nobody took; and with it what was in flight to the same subjects: who was to answer is gone.
+    /// Resends messages that no stream received, with those in flight to the same subjects: their leader is gone too.
     pub(super) fn retry_no_responders(&mut self) {
         self.no_responders.recall(self.now, &self.tracker, &self.again);
         let due = self.no_responders.due(self.now);
@@ -78,7 +77,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         self.send_again(lost);
     }
 
-    /// Where nothing is answered although the link is up, the leader may have gone with what it was sent.
+    /// Probes the leader when nothing is answered although the link is up: an old leader may have lost messages.
     pub(super) fn look_for_leader(&mut self) {
         let quiet = self.now.duration_since(self.last_answer.max(self.probes.begun));
         let first = self.window.resend != Some(false) && self.terminal_error.is_none() && self.probes.leader.is_none();
@@ -99,13 +98,13 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 Some(stream) => stream,
                 None => api.stream_of(&subject).await?,
             };
-            // Its leader answers.
+            // Only the leader answers.
             api.stream_info(&stream).await
         };
         self.probes.leader = Some(async move { matches!(timeout(PROBE_INTERVAL, leads).await, Ok(Ok(_))) }.boxed());
     }
 
-    /// The stream has a leader, and what was sent before that was asked has no answer.
+    /// Resends messages sent before the probe if the stream has a leader and none was answered.
     pub(super) fn learn_leader(&mut self, leads: bool) {
         self.probes.leader = None;
         let begun = self.probes.begun;
@@ -115,7 +114,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// Out of what is in flight: only what the stream recognises can go twice.
+    /// Removes messages in flight that the stream recognises by an id: only these may be sent twice.
     fn take_with_id(&mut self, wanted: impl Fn(&InFlightMessage) -> bool) -> Vec<InFlightMessage> {
         if self.window.resend == Some(false) {
             return Vec::new();

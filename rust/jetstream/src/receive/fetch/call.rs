@@ -56,9 +56,9 @@ enum RoundEnd {
         too_large: bool,
     },
     Gone(String),
-    /// It was more than the consumer allows.
+    /// The request exceeded a limit of the consumer.
     Limited(Limit),
-    /// The consumer gives no more before messages are acknowledged.
+    /// The consumer delivers no more before messages are acknowledged.
     WindowFull,
     LinkBroke,
     Deadline,
@@ -80,7 +80,7 @@ async fn next_or_end(
     patience: &mut Option<Duration>,
     deadline: Instant,
 ) -> Result<Next> {
-    // Silence counts from here: until now there was something to take.
+    // Silence begins when the inbox is empty.
     let silence_limit = if options.heartbeat.is_zero() { Duration::MAX } else { options.heartbeat * 2 };
     let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + GRACE);
     let mut look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
@@ -93,7 +93,7 @@ async fn next_or_end(
                     return Ok(Next::End(RoundEnd::LinkBroke));
                 }
                 if let Some(cause) = request.inbox.refused() {
-                    // The server has not taken the request: nothing arrives for it.
+                    // The server refused the request: nothing arrives for it.
                     request.is_pending = false;
                     return Err(cause);
                 }
@@ -112,8 +112,8 @@ async fn next_or_end(
     }
 }
 
-/// The request for no more than may come besides what others have asked for. One for a single message, or without a limit,
-/// stays as it is; one that waits has a limit of its own, as nothing of it is on its way yet.
+/// Limits the bytes of a request by the connection's budget for data in transit. A request for a single message, or without
+/// a limit, is unchanged. A request that waits has a limit of its own, because none of its messages is in transit.
 fn shared(request: PullOptions, inbox: &mut PullInbox, conn: &Connection) -> PullOptions {
     let PullOptions { batch, max_bytes, no_wait, .. } = request;
     if batch == 1 || max_bytes == 0 {
@@ -218,18 +218,18 @@ impl<S: Sink> FetchCall<'_, S> {
         self.fetched.sink.as_ref().map_or((0, 0), |sink| (sink.rows(), sink.bytes()))
     }
 
-    /// The server can say that it is dry while it is not: the last message tells what was pending behind it.
+    /// True if messages were pending behind the last one. The server can report 404 although some are.
     fn expects_more(&self) -> bool {
         self.fetched.sink.as_ref().and_then(Sink::last).is_some_and(|(_, pending)| pending > 0)
     }
 
-    /// How many bytes the call may still bring.
+    /// Bytes that the call may still receive.
     fn bytes_left(&self, fetch: &Fetch) -> usize {
         let room = self.fetched.sink.as_ref().map_or(0, Sink::room);
         fetch.max_bytes.map_or(room, |most| room.min(most.saturating_sub(self.size().1)))
     }
 
-    /// Takes what former requests still bring; false where nothing new is to be asked for: the call is full, or over.
+    /// Takes messages of former requests. Returns false if the call is full or over, so nothing new is requested.
     async fn take_late(&mut self, fetch: &Fetch, deadline: Instant) -> Result<bool> {
         while !self.late.is_empty() {
             let (rows, left) = (self.size().0, self.bytes_left(fetch));
@@ -345,7 +345,7 @@ impl<S: Sink> FetchCall<'_, S> {
 }
 
 impl<S: Sink> FetchCall<'_, S> {
-    /// Takes a message out of the first of `late`; false where there was no time for it.
+    /// Takes a message of the first of `late`. Returns false if the deadline passed first.
     pub(super) async fn take_kept(&mut self, kept: Undelivered, deadline: Instant) -> Result<bool> {
         let message = match kept {
             Undelivered::Fresh(message) => {
@@ -375,7 +375,7 @@ impl<S: Sink> FetchCall<'_, S> {
         Ok(true)
     }
 
-    /// What the stream has of a message whose other columns are gone.
+    /// Reads a message from the stream whose other columns were dropped.
     async fn stored(&self, seq: u64, reply: &str) -> Result<Option<Message>> {
         let sub = self.sub;
         let headers_only = sub.returns.ways().await.is_some_and(|ways| ways.headers_only);

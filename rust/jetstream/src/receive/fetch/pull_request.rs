@@ -19,7 +19,7 @@ const ROUND_TRIP_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Silence after which a request that ends by itself is withdrawn.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What of a request may still arrive.
+/// Phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// A call takes its messages.
@@ -175,7 +175,7 @@ impl PullRequest {
         self.withdraw();
     }
 
-    /// Unsubscribes once the state says so.
+    /// Unsubscribes if the state is `Withdrawn`.
     fn withdraw(&mut self) {
         if self.progress.state() == State::Withdrawn && self.round_trip.is_none() {
             self.inbox.messages.withdraw();

@@ -1,7 +1,7 @@
-//! Messages that a call has received and its caller does not get, because it was cancelled.
+//! Messages that a call received and its caller does not get, because the call was cancelled.
 //!
-//! Where the consumer wants acks they go back to the server, which gives them to whoever asks next. Where it wants none
-//! the server has forgotten them: they belong to the subscription's next call.
+//! If the consumer wants acks, they are negatively acknowledged, and the server redelivers them. If it wants none, the
+//! server does not redeliver: they are kept for the subscription's next call.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +21,11 @@ use client::Connection;
 use runtime::task::spawn;
 use wire::nats::Subject;
 
-/// What never changes of a consumer.
+/// Properties of a consumer that cannot be updated.
 #[derive(Clone, Copy)]
 pub struct ConsumerTraits {
     pub wants_acks: bool,
-    /// It leaves payloads out.
+    /// The server omits payloads (`headers_only`).
     pub headers_only: bool,
 }
 
@@ -35,16 +35,16 @@ impl From<&ConsumerState> for ConsumerTraits {
     }
 }
 
-/// What belongs to the calls of one subscription together.
+/// Decides between redelivery and keeping, for all calls of a subscription.
 pub struct Redelivery {
     pub conn: Arc<Connection>,
     prefix: String,
     pub stream: String,
     consumer: String,
-    /// What former calls have asked for and not handed out.
+    /// Messages that former calls requested and did not hand out.
     late: Mutex<VecDeque<LateReplies>>,
     ways: OnceLock<ConsumerTraits>,
-    /// For how many calls it is not known yet whose their messages are.
+    /// Number of calls whose messages have no destination yet.
     undecided: watch::Sender<usize>,
     ended: AtomicBool,
 }
@@ -73,7 +73,7 @@ impl Redelivery {
         Some(ways)
     }
 
-    /// Waits until it is known whose messages those of former calls are.
+    /// Waits until the messages of former calls have a destination.
     pub async fn settled(&self, deadline: Instant) {
         if *self.undecided.borrow() > 0 {
             let mut undecided = self.undecided.subscribe();
@@ -81,7 +81,7 @@ impl Redelivery {
         }
     }
 
-    /// No call will take anything any more.
+    /// Returns everything to the server: no further call takes messages.
     pub fn end(self: &Arc<Self>) {
         self.ended.store(true, Ordering::SeqCst);
         for late in std::mem::take(&mut *self.late()) {
@@ -89,7 +89,7 @@ impl Redelivery {
         }
     }
 
-    /// Messages that nobody has got go back to the server, as far as it is known.
+    /// True if the consumer is known to want acks, so that undelivered messages are redelivered.
     pub fn goes_back(&self) -> bool {
         self.ways.get().is_some_and(|ways| ways.wants_acks)
     }
@@ -98,7 +98,7 @@ impl Redelivery {
     pub fn take_over(self: &Arc<Self>, sink: Option<impl Sink>, open: Option<PullRequest>) {
         let goes_back = self.goes_back();
         let late = open.map(|request| LateReplies::of_request(request, goes_back));
-        // A panic in a `drop` that a panic has called would end the process.
+        // A panic in a `drop` during unwinding would abort the process.
         if goes_back {
             let replies = caught(|| sink.map_or_else(Vec::new, |sink| sink.replies())).unwrap_or_default();
             return self.give_back(replies, late);
@@ -124,8 +124,7 @@ impl Redelivery {
         }
     }
 
-    /// Takes messages that were handed out and not wanted, in their order. The next call waits for it; what it returns is
-    /// over when they are where they belong.
+    /// Takes back messages that were handed out, in their order. The next call waits until the returned future is done.
     pub fn put_back(self: &Arc<Self>, kept: Vec<Undelivered>) -> impl Future<Output = Result<()>> + Send + use<> {
         let undecided = self.undecided();
         async move {
@@ -143,7 +142,7 @@ impl Redelivery {
         Undecided(self.clone())
     }
 
-    /// For a result that is on its way, where the next call may have to begin with it.
+    /// A guard for a result that is not claimed yet: the next call may have to begin with its messages.
     pub fn may_come_back(self: &Arc<Self>) -> Option<Undecided> {
         (!self.goes_back()).then(|| self.undecided())
     }
@@ -157,9 +156,9 @@ impl Redelivery {
         queue.extend(late);
     }
 
-    /// Naks these messages, which nobody will work on, and what is still to come.
+    /// Negatively acknowledges these messages, and those that still arrive.
     ///
-    /// Best effort: where the server is away it takes the messages back by itself after its ack wait.
+    /// Best effort: a disconnected server redelivers after its ack wait.
     fn give_back(self: &Arc<Self>, replies: Vec<Subject>, late: Option<LateReplies>) {
         if replies.is_empty() && late.is_none() {
             return;
@@ -210,11 +209,11 @@ impl LateReplies {
     }
 }
 
-/// It is not known yet where messages go; over when this is dropped.
+/// A guard while messages have no destination; dropping it ends the wait of the next call.
 pub struct Undecided(Arc<Redelivery>);
 
 impl Undecided {
-    /// Where it cannot be had the messages go back: that is right for most consumers.
+    /// The consumer's traits. If they cannot be read, acks are assumed, as most consumers want them.
     async fn ways(&self) -> ConsumerTraits {
         self.0.ways().await.unwrap_or(ConsumerTraits { wants_acks: true, headers_only: false })
     }
@@ -226,7 +225,7 @@ impl Drop for Undecided {
     }
 }
 
-/// A call that may be cancelled: from that moment on the next call waits until it has left what it had.
+/// Cancellation of a call: from its begin on the next call waits until this one has released its messages.
 pub struct Cancel {
     returns: Arc<Redelivery>,
     state: Mutex<Cancelled>,
@@ -239,13 +238,13 @@ struct Cancelled {
 }
 
 impl Cancel {
-    /// And what its work has to hold until its end.
+    /// Returns the handle, and the guard that the call's work holds until its end.
     pub fn new(returns: &Arc<Redelivery>) -> (Arc<Self>, LastDelivery) {
         let cancel = Arc::new(Cancel { returns: returns.clone(), state: Mutex::default() });
         (cancel.clone(), LastDelivery(cancel))
     }
 
-    /// To be called before its work is dropped.
+    /// Announces the cancellation. Call it before the work is dropped.
     pub fn begin(&self) {
         let undecided = self.returns.undecided();
         let mut state = lock(&self.state);
@@ -255,7 +254,7 @@ impl Cancel {
     }
 }
 
-/// Goes last of all that belongs to the call's work.
+/// The guard that a call's work drops last.
 pub struct LastDelivery(Arc<Cancel>);
 
 impl Drop for LastDelivery {

@@ -16,15 +16,15 @@ use wire::nats::Subject;
 pub trait Sink: Send + 'static {
     fn rows(&self) -> usize;
     fn bytes(&self) -> usize;
-    /// How many bytes it still takes.
+    /// Bytes that still fit.
     fn room(&self) -> usize;
-    /// False for what is no message of a stream.
+    /// Adds a message; false if it is not a message of a stream.
     fn push(&mut self, message: &Message) -> Result<bool>;
-    /// Of the last message: the stream's sequence, and how many more the consumer had for us then.
+    /// Stream sequence of the last message, and the number of messages pending behind it.
     fn last(&self) -> Option<(u64, u64)>;
-    /// Ack subjects of what is in it, to give the messages back when the call was cancelled.
+    /// Ack subjects of the messages, to negatively acknowledge them after a cancellation.
     fn replies(&self) -> Vec<Subject>;
-    /// What is in it, for another sink.
+    /// Moves the messages out, for another sink.
     fn keep(self) -> Vec<Undelivered>;
 }
 
@@ -60,8 +60,8 @@ impl Sink for BatchBuilder {
     }
 }
 
-/// Messages one by one, each in memory of its own. In blocks, which go one after the other when they are handed out: a
-/// list that grows, or is turned into another one, would be there twice.
+/// A sink of single messages, each in memory of its own. They are kept in blocks, which are freed one by one when they are
+/// handed out: one list that grows or is converted would be resident twice.
 #[derive(Default)]
 pub struct MessageSink {
     pub messages: BatchSink,
@@ -75,7 +75,7 @@ impl BatchSink {
     const SIZE: usize = 4096;
 
     fn push(&mut self, message: Received) {
-        // The first may be the last, with a message or two.
+        // The first block may stay the only one, with one or two messages.
         let first = self.0.is_empty();
         match self.0.back_mut().filter(|block| block.len() < Self::SIZE) {
             Some(block) => block.push(message),
@@ -146,11 +146,11 @@ impl Sink for MessageSink {
     }
 }
 
-/// Messages on their way to the caller; dropped on the way, they are for another call.
+/// A result until the caller claims it. Dropping it hands its messages to `Redelivery`.
 pub struct Unclaimed<S: Sink> {
     returns: Arc<Redelivery>,
     pub(super) sink: Option<S>,
-    /// Goes last.
+    /// Dropped last.
     _undecided: Option<Undecided>,
 }
 
@@ -159,7 +159,7 @@ impl<S: Sink> Unclaimed<S> {
         Unclaimed { returns, sink, _undecided: None }
     }
 
-    /// A call's result: the next call waits until it is claimed, or not, because it may have to begin with it.
+    /// A call's result. The next call waits until it is claimed or dropped, because it may have to begin with its messages.
     pub(super) fn result(returns: &Arc<Redelivery>, sink: Option<S>) -> Self {
         Unclaimed { returns: returns.clone(), sink, _undecided: returns.may_come_back() }
     }
@@ -177,10 +177,10 @@ impl<S: Sink> Drop for Unclaimed<S> {
 
 /// A message that a call received and did not hand out.
 pub enum Undelivered {
-    /// It has just come.
+    /// Just received, not counted yet.
     Fresh(Message),
     Known(Message),
-    /// A batch of some columns had the rest of it: it is to be had from the stream, where it has this sequence.
+    /// Its batch had only some of the columns. The stream has the message under this sequence.
     Elsewhere(u64, Subject),
 }
 
@@ -192,7 +192,7 @@ impl Undelivered {
         }
     }
 
-    /// Where its acknowledgement goes.
+    /// The ack subject.
     pub fn reply(self) -> Option<Subject> {
         match self {
             Undelivered::Fresh(message) | Undelivered::Known(message) => message.reply().map(Subject::from),
@@ -200,12 +200,12 @@ impl Undelivered {
         }
     }
 
-    /// A message out of a list.
+    /// A message of a list.
     pub fn of_message(received: &Received) -> Self {
         Undelivered::Known(received.message())
     }
 
-    /// The rows of a batch; one without the columns of a whole message has only where it is.
+    /// The rows of a batch. A batch without all columns of a message yields only sequences.
     pub fn of_batch(batch: &Batch) -> Vec<Self> {
         let Some(replies) = &batch.replies else { return Vec::new() };
         let kept = |(row, reply): (usize, Option<&str>)| {
