@@ -238,6 +238,9 @@ mod tests {
         let failures = vec![("a".into(), io("x")), ("b".into(), of_server("b", "Authorization Violation", None))];
         assert!(matches!(verdict("a, b", failures), JetError::Authorization { .. }));
         let failures = vec![("a".into(), io("x")), ("b".into(), io("y"))];
-        assert_eq!(verdict("a, b", failures).to_string(), "could not connect to a, b: a: x; b: y");
+        assert_eq!(
+            verdict("a, b", failures).to_string(),
+            "could not connect to a, b: a: x; b: y; check the address, and that a server runs there"
+        );
     }
 }

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn outage_text_has_duration_attempts_and_cause() {
         let mut outage = Outage::new(Some(&JetError::Eof { server: "h:1".into() }));
-        assert_eq!(outage.describe(), "the connection has been down for 0.0 s: h:1 ended the connection");
+        assert_eq!(outage.describe(), "the connection has been down for 0.0 s: h:1 closed the connection");
         let refused = JetError::Io { what: "h:1".into(), cause: "refused".into(), errno: None };
         outage.failed(&refused);
         outage.failed(&refused);
