@@ -13,7 +13,7 @@
 //! max-bandwidth filter).
 //!
 //! In startup nothing queues, so the rounds keep their duration and the window doubles or triples per round. On a full
-//! link the rounds get longer, the rate stays, and so does the window. At most one min RTT and 5 ms of data queue.
+//! link the rounds get longer, but rate and window are constant. At most one min RTT and 5 ms of data queue.
 //! `in_flight_probe` may lower the bound for small messages.
 //!
 //! Only a message that does not queue measures the min RTT: one that finds nothing in flight, or one in a drain. One

@@ -1,6 +1,6 @@
 //! The connection to a NATS server: connecting, reconnecting, the outbox, core messages, requests, TLS and WebSocket.
 //!
-//! May use `runtime`, `wire` and `base`; knows no JetStream. Begin at [`connect`] and [`transport`].
+//! May use `runtime`, `wire` and `base`; uses no JetStream. Begin at [`connect`] and [`transport`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod auth;

@@ -202,7 +202,7 @@ impl Outbox {
         self.pass(message, verb, false)
     }
 
-    /// If the queue is empty, the message goes to the connection directly.
+    /// If the queue is empty, the message is handed to the connection directly.
     fn pass(&self, message: Outgoing, verb: Verb, now: bool) -> QueueReceipt {
         let bytes = message_size(&message);
         let mut queue = lock(&self.shared.queue);

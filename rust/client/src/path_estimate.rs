@@ -58,8 +58,8 @@ impl PathEstimate {
 
     /// Records the RTT of a message sent during a drain.
     ///
-    /// Of several samples in one drain the shortest counts. The first sample of a drain moves the estimate only
-    /// halfway, because one sample on a busy machine may be far off.
+    /// The shortest sample of a drain counts. The first sample of a drain moves the estimate only halfway,
+    /// because one sample on a busy machine may be far off.
     pub fn measured(&self, breaks: u64, round_trip: Duration) {
         let mut known = self.of(breaks);
         if known.round_trip.is_zero() {

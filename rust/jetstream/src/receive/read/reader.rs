@@ -20,7 +20,7 @@ use base::error::{JetError, Loss, Result};
 use client::Connection;
 use runtime::task::spawn;
 
-/// Reader, shared by any number of tasks and threads; each item goes to one of them.
+/// Reader, shared by any number of tasks and threads; each item is delivered once.
 pub struct Reader {
     items: Mutex<mpsc::Receiver<Result<(Item, Place)>>>,
     closed: watch::Sender<bool>,

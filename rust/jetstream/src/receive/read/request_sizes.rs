@@ -12,7 +12,7 @@ pub(super) const AHEAD: usize = 3;
 const DOUBLINGS: u32 = 6;
 const MIN_REQUEST_ROWS: usize = 1024;
 const FEW_BYTES: usize = 256 << 10;
-/// Maximum number of rows of a batch. The semaphore counts KiB in 32 bits.
+/// Maximum size of a batch in KiB, the unit of the semaphore, which counts in 32 bits.
 const MAX_REQUEST_ROWS: usize = 1 << 20;
 
 pub(super) struct RequestSizes {
