@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import select
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -153,6 +155,16 @@ def test_busy_loop_is_checked_at_each_call() -> None:
     with select.epoll() as selector:
         bridge.watch_loop(selector.fileno(), queue, [], time.monotonic)
         assert looks(bridge, queue, 20) == list(range(20))
+
+
+def test_second_drain_does_not_block() -> None:
+    """After a KeyboardInterrupt a loop's queue holds the call of the drain that it has then made.
+
+    In a process of its own: no signal ends a blocked drain.
+    """
+    program = "from jetarrow._jetarrow import Bridge; b = Bridge(); b.ring(); b.drain(); b.drain(); print('returned')"
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert child.stdout == "returned\n"
 
 
 def test_bridge_has_either_descriptor_or_wake_function(wake_by: str) -> None:

@@ -151,15 +151,15 @@ CALLS: dict[str, Wrong] = {
         lambda t: t.nc.publish("good", b"x" * (t.max_payload + 1)), MaxPayloadError, "65537 bytes.*65536"
     ),
     "max_payload and headers": Wrong(
-        lambda t: t.nc.publish("good", b"x" * t.max_payload, headers={"a": "b"}), MaxPayloadError, "headers counted"
+        lambda t: t.nc.publish("good", b"x" * t.max_payload, headers={"a": "b"}), MaxPayloadError, "with its headers"
     ),
     "js.publish, max_payload and headers": Wrong(
         lambda t: t.js.publish(f"{t.stream}.a", b"x" * t.max_payload, headers={"a": "b"}),
         MaxPayloadError,
-        "headers counted",
+        "with its headers",
     ),
     "request, max_payload and headers": Wrong(
-        lambda t: t.nc.request("good", b"x" * t.max_payload, headers={"a": "b"}), MaxPayloadError, "headers counted"
+        lambda t: t.nc.request("good", b"x" * t.max_payload, headers={"a": "b"}), MaxPayloadError, "with its headers"
     ),
     "fetch, negative batch": Wrong(fetch(-1), ValueError, "batch"),
     "fetch, batch 0": Wrong(fetch(0), ValueError, "batch"),

@@ -206,7 +206,7 @@ async def test_a_watch_begins_anew(bucket: Any) -> None:
 
 
 async def test_a_watch_does_not_begin_beyond_the_end(bucket: Any) -> None:
-    with pytest.raises(DataLossError, match="ends at revision 20"):
+    with pytest.raises(DataLossError, match="its last revision is 20"):
         await bucket.watchall(resume_from_revision=22)
     async with await bucket.watchall(resume_from_revision=21) as watcher:
         assert await watcher.updates(timeout=5) is None

@@ -147,7 +147,7 @@ async def child(form: dict[str, int]) -> None:
             soak = Soak(server, nc)
             for name, count in form.items():
                 # The first of them make what then stays.
-                await getattr(soak, name)(max(1, min(count // 5, 20_000)))
+                await getattr(soak, name)(min(count, 20_000))
                 before = await settled()
                 await getattr(soak, name)(count)
                 after = await settled()

@@ -48,6 +48,13 @@ const DIFFERENCES: &[Difference] = &[
         applies: has_malformed_headers,
     },
     Difference {
+        reason: "async-nats ignores a tab or a carriage return after a status code, which a server does not send. \
+            The parser marks the message as malformed.",
+        example: || hmsg(b"NATS/1.0 503\t No Luck\r\n\r\n"),
+        ends: (End::Open, End::Open),
+        applies: has_malformed_headers,
+    },
+    Difference {
         reason: "async-nats requires a version line in a header block of 0 bytes. The parser reads a message without headers.",
         example: || b"HMSG s 1 0 2\r\nab\r\n".to_vec(),
         ends: (End::Broken, End::Open),
