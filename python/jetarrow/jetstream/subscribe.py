@@ -122,12 +122,7 @@ class Subscribe(PullSubscribe):
                 "flow_control": flow_control,
             }
             config = config.evolve(**{name: value for name, value in given.items() if value})
-            if config.deliver_subject is None:
-                config = replace(config, deliver_subject=self._api.session.native.new_inbox())
-            if subject and not (config.filter_subject or config.filter_subjects):
-                config = replace(config, filter_subject=subject)
-            if ordered_consumer:
-                config = ordered_config(config)
+            config = self._complete(config, subject, ordered_consumer)
             info = await self._create_or_join(stream, config, durable, queue)
         limits = (pending_msgs_limit, pending_bytes_limit)
         sub = await self._bind(
@@ -142,6 +137,14 @@ class Subscribe(PullSubscribe):
         if ordered_consumer:
             sub._set_start(info)
         return sub
+
+    def _complete(self, config: models.ConsumerConfig, subject: str, ordered: bool) -> models.ConsumerConfig:
+        """Adds what a new push consumer requires: the deliver subject, the filter, the fields of an ordered one."""
+        if config.deliver_subject is None:
+            config = replace(config, deliver_subject=self._api.session.native.new_inbox())
+        if subject and not (config.filter_subject or config.filter_subjects):
+            config = replace(config, filter_subject=subject)
+        return ordered_config(config) if ordered else config
 
     async def _create_or_join(
         self, stream: str, config: models.ConsumerConfig, durable: str | None, queue: str | None

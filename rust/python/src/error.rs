@@ -7,99 +7,128 @@ use std::string::FromUtf8Error;
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use pyo3_arrow::error::PyArrowError;
 
 use crate::python_names::{ERRORS, JS_ERRORS, TLS_ERRORS, import};
 use base::error::JetError;
 use base::error::rollback::{Found, Mark};
 
-/// Builds the exception object. The function is long because every error has its arm here.
+/// Returns module and name of the class, if its only argument is the text.
+fn class_of(err: &JetError) -> Option<(&'static str, &'static str)> {
+    let core = |name| Some((ERRORS, name));
+    let js = |name| Some((JS_ERRORS, name));
+    match err {
+        JetError::NoServers { .. } => core("NoServersError"),
+        JetError::NoAnswer { .. } => core("ConnectTimeoutError"),
+        JetError::BadAddress { .. } => core("BadAddressError"),
+        JetError::Authorization { .. } => core("AuthorizationError"),
+        JetError::Credentials { .. } => core("InvalidUserCredentialsError"),
+        JetError::Callback { .. } | JetError::Server { .. } | JetError::NoSubscription => core("Error"),
+        JetError::SecureWanted { .. } => core("SecureConnWantedError"),
+        JetError::SecureFailed { .. } => Some((TLS_ERRORS, "HandshakeError")),
+        JetError::ConnectTimeout { .. } | JetError::Timeout { .. } | JetError::Unanswered { .. } => core("TimeoutError"),
+        JetError::Eof { .. } => core("UnexpectedEOF"),
+        JetError::Stale { .. } => core("StaleConnectionError"),
+        JetError::Closed { .. } | JetError::ProcessEnds => core("ConnectionClosedError"),
+        JetError::OutboundLimit { .. } => core("OutboundBufferLimitError"),
+        JetError::Flush { .. } | JetError::FlushBroken => core("FlushTimeoutError"),
+        JetError::NoResponders { .. } => core("NoRespondersError"),
+        JetError::BadSubject { .. } => core("BadSubjectError"),
+        JetError::MaxPayload { .. } => core("MaxPayloadError"),
+        JetError::Fork { .. } => core("ForkError"),
+        JetError::Protocol { .. } => core("ProtocolError"),
+        JetError::NotJetStream => core("NotJSMessageError"),
+        JetError::NoStream { .. } | JetError::NoLeader { .. } => js("NoStreamResponseError"),
+        JetError::Unconfirmed { .. } | JetError::Ambiguous { .. } | JetError::Forgotten { .. } => {
+            js("PublishUnconfirmedError")
+        }
+        JetError::StreamRecreated { .. } => js("StreamRecreatedError"),
+        // Built with their fields. Each is listed, so that a new error does not compile without a class.
+        JetError::Io { .. } | JetError::Permission { .. } | JetError::BadHeader { .. } | JetError::Unsupported { .. } => None,
+        JetError::Row { .. } | JetError::Value(_) | JetError::Type(_) | JetError::Internal(_) => None,
+        JetError::Api { .. } | JetError::Batch { .. } | JetError::DataLoss(_) | JetError::Malformed { .. } => None,
+        JetError::Decode { .. } | JetError::RolledBack(_) => None,
+    }
+}
+
+/// Builds the exception object.
 ///
 /// It can fail itself, for example in a broken installation. Then that failure is raised.
 fn build<'py>(py: Python<'py>, err: &JetError) -> pyo3::PyResult<Bound<'py, PyAny>> {
-    let core = |name| import(py, ERRORS, name);
-    let js = |name| import(py, JS_ERRORS, name);
     let text = err.to_string();
+    if let Some((module, name)) = class_of(err) {
+        return import(py, module, name)?.call1((text,));
+    }
+    let core = |name| import(py, ERRORS, name);
+    let fields = PyDict::new(py);
     match err {
-        JetError::NoServers { .. } => core("NoServersError")?.call1((text,)),
-        JetError::NoAnswer { .. } => core("ConnectTimeoutError")?.call1((text,)),
-        JetError::BadAddress { .. } => core("BadAddressError")?.call1((text,)),
-        JetError::Authorization { .. } => core("AuthorizationError")?.call1((text,)),
-        JetError::Credentials { .. } => core("InvalidUserCredentialsError")?.call1((text,)),
-        JetError::Callback { .. } | JetError::Server { .. } => core("Error")?.call1((text,)),
-        JetError::SecureWanted { .. } => core("SecureConnWantedError")?.call1((text,)),
-        JetError::SecureFailed { .. } => import(py, TLS_ERRORS, "HandshakeError")?.call1((text,)),
-        JetError::ConnectTimeout { .. } => core("TimeoutError")?.call1((text,)),
         // Python selects the subclass: ConnectionRefusedError, FileNotFoundError and others.
-        JetError::Io { errno: Some(errno), .. } => {
-            Ok(PyOSError::new_err((*errno, text)).into_value(py).into_bound(py).into_any())
-        }
-        JetError::Io { errno: None, .. } => Ok(PyOSError::new_err(text).into_value(py).into_bound(py).into_any()),
-        JetError::Eof { .. } => core("UnexpectedEOF")?.call1((text,)),
-        JetError::Stale { .. } => core("StaleConnectionError")?.call1((text,)),
+        JetError::Io { errno: Some(errno), .. } => Ok(object(py, PyOSError::new_err((*errno, text)))),
+        JetError::Io { errno: None, .. } => Ok(object(py, PyOSError::new_err(text))),
         JetError::Permission { publish, subject, .. } => {
-            let kwargs = pyo3::types::PyDict::new(py);
-            kwargs.set_item("operation", if *publish { "publish" } else { "subscription" })?;
-            kwargs.set_item("subject", subject)?;
-            core("PermissionsViolationError")?.call((text,), Some(&kwargs))
+            fields.set_item("operation", if *publish { "publish" } else { "subscription" })?;
+            fields.set_item("subject", subject)?;
+            core("PermissionsViolationError")?.call((text,), Some(&fields))
         }
-        JetError::Closed { .. } | JetError::ProcessEnds => core("ConnectionClosedError")?.call1((text,)),
-        JetError::OutboundLimit { .. } => core("OutboundBufferLimitError")?.call1((text,)),
-        JetError::Flush { .. } | JetError::FlushBroken => core("FlushTimeoutError")?.call1((text,)),
-        JetError::Timeout { .. } | JetError::Unanswered { .. } => core("TimeoutError")?.call1((text,)),
-        JetError::NoResponders { .. } => core("NoRespondersError")?.call1((text,)),
-        JetError::NoStream { .. } | JetError::NoLeader { .. } => js("NoStreamResponseError")?.call1((text,)),
-        JetError::BadSubject { .. } => core("BadSubjectError")?.call1((text,)),
         JetError::BadHeader { name, .. } => {
-            let kwargs = pyo3::types::PyDict::new(py);
-            kwargs.set_item("message", text)?;
-            core("BadHeaderError")?.call((name,), Some(&kwargs))
+            fields.set_item("message", text)?;
+            core("BadHeaderError")?.call((name,), Some(&fields))
         }
-        JetError::MaxPayload { .. } => core("MaxPayloadError")?.call1((text,)),
+        JetError::Unsupported { feature, needs, has } => core("UnsupportedError")?.call1((feature, needs, has)),
+        JetError::Row { row, reason } => {
+            let error = object(py, PyValueError::new_err(text));
+            error.setattr("row", row)?;
+            error.setattr("reason", reason)?;
+            Ok(error)
+        }
+        JetError::Value(_) => Ok(object(py, PyValueError::new_err(text))),
+        JetError::Type(_) => Ok(object(py, PyTypeError::new_err(text))),
+        JetError::Internal(_) => Ok(object(py, PyRuntimeError::new_err(text))),
+        _ => build_jetstream(py, err, text, &fields),
+    }
+}
+
+/// As `build`, for the errors of JetStream that have fields.
+fn build_jetstream<'py>(
+    py: Python<'py>,
+    err: &JetError,
+    text: String,
+    fields: &Bound<'py, PyDict>,
+) -> pyo3::PyResult<Bound<'py, PyAny>> {
+    let class = |name| import(py, JS_ERRORS, name);
+    match err {
         JetError::Api { code, err_code, description } => {
-            let answer = pyo3::types::PyDict::new(py);
-            answer.set_item("code", code)?;
-            answer.set_item("err_code", err_code)?;
-            answer.set_item("description", description)?;
-            js("APIError")?.call_method1("build", (answer,))
-        }
-        JetError::Unconfirmed { .. } | JetError::Ambiguous { .. } | JetError::Forgotten { .. } => {
-            js("PublishUnconfirmedError")?.call1((text,))
+            set_codes(fields, *code, *err_code, description)?;
+            class("APIError")?.call_method1("build", (fields,))
         }
         JetError::Batch { row, cause } => {
-            let kwargs = pyo3::types::PyDict::new(py);
             if let JetError::Api { code, err_code, description } = &**cause {
-                kwargs.set_item("code", code)?;
-                kwargs.set_item("err_code", err_code)?;
-                kwargs.set_item("description", description)?;
+                set_codes(fields, *code, *err_code, description)?;
             }
-            kwargs.set_item("row", row)?;
-            let error = js("BatchError")?.call((text,), Some(&kwargs))?;
+            fields.set_item("row", row)?;
+            let error = class("BatchError")?.call((text,), Some(fields))?;
             error.setattr("__cause__", build(py, cause)?)?;
             Ok(error)
         }
-        JetError::Unsupported { feature, needs, has } => core("UnsupportedError")?.call1((feature, needs, has)),
         JetError::DataLoss(loss) => {
-            let kwargs = pyo3::types::PyDict::new(py);
-            kwargs.set_item("asked", loss.asked)?;
-            kwargs.set_item("available", loss.available)?;
-            kwargs.set_item("message", text)?;
-            js("DataLossError")?.call((), Some(&kwargs))
+            fields.set_item("asked", loss.asked)?;
+            fields.set_item("available", loss.available)?;
+            fields.set_item("message", text)?;
+            class("DataLossError")?.call((), Some(fields))
         }
         JetError::Malformed { subject, stored } => {
-            let kwargs = pyo3::types::PyDict::new(py);
             if let Some((stream, seq)) = stored {
-                kwargs.set_item("stream", stream)?;
-                kwargs.set_item("seq", seq)?;
+                fields.set_item("stream", stream)?;
+                fields.set_item("seq", seq)?;
             }
-            kwargs.set_item("subject", subject)?;
-            js("MalformedMessageError")?.call((text,), Some(&kwargs))
+            fields.set_item("subject", subject)?;
+            class("MalformedMessageError")?.call((text,), Some(fields))
         }
         JetError::Decode { seq, column, .. } => {
-            let kwargs = pyo3::types::PyDict::new(py);
-            kwargs.set_item("seq", seq)?;
-            kwargs.set_item("column", column)?;
-            js("DecodeError")?.call((text,), Some(&kwargs))
+            fields.set_item("seq", seq)?;
+            fields.set_item("column", column)?;
+            class("DecodeError")?.call((text,), Some(fields))
         }
         JetError::RolledBack(rollback) => {
             let mark = |mark: Mark| (mark.seq, mark.nanos);
@@ -108,23 +137,20 @@ fn build<'py>(py: Python<'py>, err: &JetError) -> pyo3::PyResult<Bound<'py, PyAn
                 Found::Other(other) => (other.seq, Some(other.nanos)),
             };
             let arguments = (&rollback.stream, mark(rollback.expected), found, rollback.last_good.map(mark));
-            js("StreamRolledBackError")?.call_method1("of_nanoseconds", arguments)
+            class("StreamRolledBackError")?.call_method1("of_nanoseconds", arguments)
         }
-        JetError::StreamRecreated { .. } => js("StreamRecreatedError")?.call1((text,)),
-        JetError::Fork { .. } => core("ForkError")?.call1((text,)),
-        JetError::Protocol { .. } => core("ProtocolError")?.call1((text,)),
-        JetError::Row { row, reason } => {
-            let error = PyValueError::new_err(text).into_value(py).into_bound(py).into_any();
-            error.setattr("row", row)?;
-            error.setattr("reason", reason)?;
-            Ok(error)
-        }
-        JetError::NoSubscription => core("Error")?.call1((text,)),
-        JetError::NotJetStream => core("NotJSMessageError")?.call1((text,)),
-        JetError::Value(_) => Ok(PyValueError::new_err(text).into_value(py).into_bound(py).into_any()),
-        JetError::Type(_) => Ok(PyTypeError::new_err(text).into_value(py).into_bound(py).into_any()),
-        JetError::Internal(_) => Ok(PyRuntimeError::new_err(text).into_value(py).into_bound(py).into_any()),
+        _ => Ok(object(py, PyRuntimeError::new_err(text))),
     }
+}
+
+fn set_codes(fields: &Bound<'_, PyDict>, code: i64, err_code: i64, description: &str) -> pyo3::PyResult<()> {
+    fields.set_item("code", code)?;
+    fields.set_item("err_code", err_code)?;
+    fields.set_item("description", description)
+}
+
+fn object(py: Python<'_>, err: PyErr) -> Bound<'_, PyAny> {
+    err.into_value(py).into_bound(py).into_any()
 }
 
 /// Returns the exception as an object, for results that contain errors as values.

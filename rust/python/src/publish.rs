@@ -82,11 +82,7 @@ impl Connection {
         if max_bytes == 0 {
             return Err(PyValueError::new_err("max_bytes must be at least 1").into());
         }
-        let expected = |stream| headers::value(NATS_EXPECTED_STREAM.as_ref(), stream).map(|stream| stream.to_string());
-        let expected_stream = expected_stream.map(expected).transpose()?;
-        if let Some(stream) = &expected_stream {
-            subject::check_name("stream", stream)?;
-        }
+        let expected_stream = expected_stream.map(parse_stream).transpose()?;
         let arguments = RowArguments { subject, headers, msg_ids, expected_stream, msg_ttl, first_row, ignore_extra };
         let limit = conn.client.max_payload();
         let (blocks, total, keep) = if is_producer(payloads)? {
@@ -103,12 +99,7 @@ impl Connection {
         let window =
             Window { max_inflight, max_bytes, published_window, urgent, timeout, resend, prefix, is_batch: true };
         let done = Arc::new(AtomicU64::new(0));
-        let report = progress.map(|callback| {
-            let done = done.clone();
-            Progress {
-                report: Box::new(move |py| Ok(callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)?)),
-            }
-        });
+        let report = progress.map(|callback| progress_of(callback, done.clone(), total));
         let work = async move {
             let outcome = engine::publish_batch(&conn, blocks, mode, window, done).await;
             outcome.map_err(|err| err.counted_from(first_row))
@@ -119,6 +110,18 @@ impl Connection {
         });
         Ok(call.with_progress(report))
     }
+}
+
+/// Checks the stream that rows expect.
+fn parse_stream(name: &Bound<'_, PyString>) -> PyResult<String> {
+    let name = headers::value(NATS_EXPECTED_STREAM.as_ref(), name)?.to_string();
+    subject::check_name("stream", &name)?;
+    Ok(name)
+}
+
+/// Calls the callback with the number of rows done and the total, if that is known.
+fn progress_of(callback: Py<PyAny>, done: Arc<AtomicU64>, total: Option<usize>) -> Progress {
+    Progress { report: Box::new(move |py| Ok(callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)?)) }
 }
 
 /// The result of every row.

@@ -83,23 +83,11 @@ impl Connection {
         if batch_rows == 0 || batch_bytes == 0 {
             return Err(PyValueError::new_err("batch_rows and batch_bytes must be at least 1").into());
         }
-        // With a schema, `columns` can name the decoded column.
-        let rename = |name: String| if schema.is_some() && name == "value" { "data".to_owned() } else { name };
-        let columns = columns.map(|names| names.into_iter().map(rename).collect::<Vec<_>>());
         let tables = format == "arrow";
-        let default = if tables { &[Column::Data] } else { &Column::DEFAULT[..] };
-        let mut columns = columns.map_or_else(|| Ok(default.to_vec()), |names| Column::parse(&names))?;
-        if tables && schema.is_some() && !columns.contains(&Column::Data) {
-            columns.push(Column::Data);
-        }
         let layout = match bucket {
-            None => Layout::new(columns, microseconds),
+            None => Layout::new(parse_columns(columns, schema.is_some(), tables)?, microseconds),
             Some(prefix) => Layout::entries(prefix, microseconds),
         };
-        let bad = || JetError::BadSubject { subject: "subjects".into(), reason: SURROGATE };
-        let subjects = subjects.iter().map(|filter| utf8(filter, bad).map(|filter| filter.to_string()));
-        let subjects = subjects.collect::<PyResult<Vec<_>>>()?;
-        subjects.iter().try_for_each(|filter| subject::check_tokens(filter))?;
         let start = bound("start", start_seq, start_time)?;
         let end = bound("end", end_seq, end_time)?;
         if follow && !matches!(end, Bound::Open) {
@@ -110,7 +98,7 @@ impl Connection {
             stream,
             start,
             end,
-            subjects,
+            subjects: parse_filters(&subjects)?,
             follow,
             batch_rows,
             batch_bytes,
@@ -131,19 +119,44 @@ impl Connection {
             Some(schema) if tables => ReadFormat::Tables(unpack(&layout.schema, schema, mode, batch_rows)?),
             Some(schema) => ReadFormat::Typed(typed(&layout.schema, schema, mode, flatten)?),
         };
-        let schema = match &form {
-            ReadFormat::Messages => layout.schema.clone(),
-            ReadFormat::Typed(typed) => typed.schema.clone(),
-            ReadFormat::Tables(unpack) => unpack.schema.clone(),
-        };
-        Ok(Call::new(engine::Reader::open(conn, range, form), move |py, reader| {
-            let (start, end) = (reader.start, reader.end);
-            let created = reader.created.clone();
-            let opened = reader.opened.map(|mark| (mark.seq, mark.nanos));
-            let inner = Owned::new(Arc::new(reader));
-            Ok(Reader { inner, schema, start, end, created, opened }.into_pyobject(py)?.into_any())
-        }))
+        open(conn, range, form)
     }
+}
+
+/// Opens the read. The result is a `Reader`.
+fn open(conn: Arc<client::Connection>, range: Range, form: ReadFormat) -> PyResult<Call> {
+    let schema = match &form {
+        ReadFormat::Messages => range.layout.schema.clone(),
+        ReadFormat::Typed(typed) => typed.schema.clone(),
+        ReadFormat::Tables(unpack) => unpack.schema.clone(),
+    };
+    Ok(Call::new(engine::Reader::open(conn, range, form), move |py, reader| {
+        let (start, end) = (reader.start, reader.end);
+        let created = reader.created.clone();
+        let opened = reader.opened.map(|mark| (mark.seq, mark.nanos));
+        let inner = Owned::new(Arc::new(reader));
+        Ok(Reader { inner, schema, start, end, created, opened }.into_pyobject(py)?.into_any())
+    }))
+}
+
+/// Returns the columns of messages. With a schema, `value` names the decoded column.
+fn parse_columns(names: Option<Vec<String>>, has_schema: bool, tables: bool) -> PyResult<Vec<Column>> {
+    let default = if tables { &[Column::Data] } else { &Column::DEFAULT[..] };
+    let Some(names) = names else { return Ok(default.to_vec()) };
+    let rename = |name: String| if has_schema && name == "value" { "data".to_owned() } else { name };
+    let mut columns = Column::parse(&names.into_iter().map(rename).collect::<Vec<_>>())?;
+    if tables && has_schema && !columns.contains(&Column::Data) {
+        columns.push(Column::Data);
+    }
+    Ok(columns)
+}
+
+fn parse_filters(subjects: &[pyo3::Bound<'_, PyString>]) -> PyResult<Vec<String>> {
+    let bad = || JetError::BadSubject { subject: "subjects".into(), reason: SURROGATE };
+    let filters = subjects.iter().map(|filter| utf8(filter, bad).map(|filter| filter.to_string()));
+    let filters = filters.collect::<PyResult<Vec<_>>>()?;
+    filters.iter().try_for_each(|filter| subject::check_tokens(filter))?;
+    Ok(filters)
 }
 
 /// Converts sequences and nanoseconds since 1970.

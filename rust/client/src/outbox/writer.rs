@@ -51,6 +51,11 @@ impl OutboxState {
     }
 }
 
+/// The error of a message that was queued for another server with a higher limit.
+fn too_large(size: usize, limit: usize) -> JetError {
+    JetError::MaxPayload { what: About::Other("a message that was queued while disconnected".into()), size, limit }
+}
+
 pub(super) async fn write_queued(
     client: Client,
     shared: Arc<OutboxState>,
@@ -75,12 +80,7 @@ pub(super) async fn write_queued(
                 traffic.sent(verb, message.payload.len());
                 match client.send(&message, bytes) {
                     Ok(()) => {}
-                    // The message was queued for another server with a higher limit.
-                    Err(SendRejected::TooLarge) => {
-                        let what = About::Other("a message that was queued while disconnected".into());
-                        let limit = client.max_payload();
-                        refused(JetError::MaxPayload { what, size: bytes, limit });
-                    }
+                    Err(SendRejected::TooLarge) => refused(too_large(bytes, client.max_payload())),
                     Err(SendRejected::Closed | SendRejected::LinkLost) => break,
                 }
             }

@@ -205,8 +205,6 @@ impl ColumnDecoder {
     }
 
     /// Parses one value. After an error the column can hold a part of it, until it is truncated.
-    ///
-    /// The function is long because every type has its arm here.
     #[inline]
     pub fn parse(&mut self, json: &mut Json<'_>) -> Parsed<()> {
         let start = json.at;
@@ -222,13 +220,7 @@ impl ColumnDecoder {
             Values::Null => return json.fail(Reason::Expected("null"), start),
             Values::Bool(values) => values.append(json.boolean()?),
             Values::Int(values, min, max) => values.push(integer(json, *min, *max, "an integer")?),
-            Values::Single(values) => match json.number("a number")?.single() {
-                // The largest float16 is below the largest float32.
-                Some(value) if *self.field.data_type() == DataType::Float32 || value.abs() < 65_520.0 => {
-                    values.push(value)
-                }
-                _ => return json.fail(Reason::Unfit, start),
-            },
+            Values::Single(values) => values.push(single(json, *self.field.data_type() == DataType::Float32)?),
             Values::Double(values) => match json.number("a number")?.double() {
                 Some(value) => values.push(value),
                 None => return json.fail(Reason::Unfit, start),
@@ -248,13 +240,7 @@ impl ColumnDecoder {
                 }
                 values.end();
             }
-            Values::Date(values) => {
-                let plain = json.string()?;
-                match number::days(plain.unwrap_or(&json.unescaped)) {
-                    Some(days) => values.push(days),
-                    None => return json.fail(Reason::Unfit, start),
-                }
-            }
+            Values::Date(values) => values.push(date(json)?),
             Values::Time(values, second, zoned) => values.push(time(json, *second, *zoned)?),
             Values::List(ends, items) => {
                 let mut more = !json.open(b'[', b']', "an array")?;
@@ -275,6 +261,26 @@ impl ColumnDecoder {
         }
         self.nulls.append_non_null();
         Ok(())
+    }
+}
+
+#[inline]
+fn single(json: &mut Json<'_>, is_wide: bool) -> Parsed<f32> {
+    let start = json.at;
+    match json.number("a number")?.single() {
+        // The largest float16 is below the largest float32.
+        Some(value) if is_wide || value.abs() < 65_520.0 => Ok(value),
+        _ => json.fail(Reason::Unfit, start),
+    }
+}
+
+#[inline]
+fn date(json: &mut Json<'_>) -> Parsed<i32> {
+    let start = json.at;
+    let plain = json.string()?;
+    match number::days(plain.unwrap_or(&json.unescaped)) {
+        Some(days) => Ok(days),
+        None => json.fail(Reason::Unfit, start),
     }
 }
 

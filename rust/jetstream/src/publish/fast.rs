@@ -261,13 +261,7 @@ impl Fast<'_, '_> {
         match batch.parse(message) {
             FlowReply::Note => Ok(None),
             FlowReply::Ack(seq) => {
-                if !std::mem::replace(&mut batch.accepted, true) {
-                    self.growth.accepted(batch, self.conn);
-                }
-                self.growth.confirmed(seq, batch, self.conn);
-                self.any |= seq > 0;
-                batch.no_responders = false;
-                self.confirm(batch, seq);
+                self.on_ack(batch, seq);
                 Ok(None)
             }
             FlowReply::Nobody(_) if !batch.accepted && self.heard => {
@@ -300,21 +294,33 @@ impl Fast<'_, '_> {
                 self.finish(batch);
                 Ok(Some(end))
             }
-            FlowReply::BatchEnd { stream, seq, count } => {
-                self.any = true;
-                self.results.outcome.note_stream(&stream);
-                self.confirm(batch, count);
-                // The server reports only the sequence of the last row, and only if it rejected none.
-                if count == batch.sent
-                    && let Some(row) = batch.last_row
-                {
-                    self.results.outcome.set_seq(row, seq);
-                }
-                let end = batch.end();
-                self.finish(batch);
-                Ok(Some(end))
-            }
+            FlowReply::BatchEnd { stream, seq, count } => Ok(Some(self.on_batch_end(batch, &stream, seq, count))),
         }
+    }
+
+    fn on_ack(&mut self, batch: &mut FastBatch, seq: u64) {
+        if !std::mem::replace(&mut batch.accepted, true) {
+            self.growth.accepted(batch, self.conn);
+        }
+        self.growth.confirmed(seq, batch, self.conn);
+        self.any |= seq > 0;
+        batch.no_responders = false;
+        self.confirm(batch, seq);
+    }
+
+    fn on_batch_end(&mut self, batch: &mut FastBatch, stream: &str, seq: u64, count: u64) -> BatchEnd {
+        self.any = true;
+        self.results.outcome.note_stream(stream);
+        self.confirm(batch, count);
+        // The server reports only the sequence of the last row, and only if it rejected none.
+        if count == batch.sent
+            && let Some(row) = batch.last_row
+        {
+            self.results.outcome.set_seq(row, seq);
+        }
+        let end = batch.end();
+        self.finish(batch);
+        end
     }
 
     /// Ends a batch that was rejected at its start. It has no final ack.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
-use tokio::time::{Instant, MissedTickBehavior, sleep_until};
+use tokio::time::{Instant, Interval, MissedTickBehavior, sleep_until};
 
 use crate::publish::ack_tracker::{AckTracker, InFlightMessage};
 use crate::publish::body::Body;
@@ -214,25 +214,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         loop {
             self.now = Instant::now();
             weak_spot(Spot::Publisher);
-            // Earlier core messages are written first, although they take another path.
-            self.wait_for_others().await;
-            self.ask_for_window();
-            self.ask_for_streams();
-            self.flow.note_overtaken(&mut self.tracker, &self.conn.path, self.link.breaks);
-            if let Some(until) = self.conn.path.reuse_suspended() {
-                self.tracker.suspend_reuse(until);
-            }
-            let mut up = self.terminal_error.is_some()
-                || (self.order.is_first && self.duplicates.lookup.is_none() && self.is_up());
-            while up && self.tracker.len() < self.tracker.window() {
-                let Some(sent) = self.at_hand()? else { break };
-                if let Some(token) = self.send_now(sent) {
-                    up = self.send_patiently(token, &mut tick).await?;
-                }
-            }
-            if !up || self.tracker.len() >= self.tracker.window() {
-                self.take_in()?;
-            }
+            let up = self.fill_window(&mut tick).await?;
             if self.exhausted && self.tracker.is_empty() && self.again.is_empty() && self.no_responders.is_empty() {
                 self.results.flush();
                 return Ok(());
@@ -279,6 +261,30 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             }
             self.results.flush();
         }
+    }
+
+    /// Sends messages while the window has room. Returns true if more could be sent on this link.
+    async fn fill_window(&mut self, tick: &mut Interval) -> Result<bool> {
+        // Earlier core messages are written first, although they take another path.
+        self.wait_for_others().await;
+        self.ask_for_window();
+        self.ask_for_streams();
+        self.flow.note_overtaken(&mut self.tracker, &self.conn.path, self.link.breaks);
+        if let Some(until) = self.conn.path.reuse_suspended() {
+            self.tracker.suspend_reuse(until);
+        }
+        let mut up = self.terminal_error.is_some()
+            || (self.order.is_first && self.duplicates.lookup.is_none() && self.is_up());
+        while up && self.tracker.len() < self.tracker.window() {
+            let Some(sent) = self.at_hand()? else { break };
+            if let Some(token) = self.send_now(sent) {
+                up = self.send_patiently(token, tick).await?;
+            }
+        }
+        if !up || self.tracker.len() >= self.tracker.window() {
+            self.take_in()?;
+        }
+        Ok(up)
     }
 
     /// True if the link is up and the one that was seen last.

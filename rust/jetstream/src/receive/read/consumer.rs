@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
@@ -222,34 +222,7 @@ impl ReadLoop {
     pub(super) async fn make_consumer(&mut self) -> Result<ConsumerInfo> {
         let name = format!("jetarrow-{}", unique::id()?);
         let inbox = PullInbox::new(&self.conn, &self.range.prefix, &self.range.stream, &name, Verb::Read)?;
-        let mut body = json!({
-            "stream_name": self.range.stream,
-            "action": "create",
-            "config": {
-                "name": name,
-                "ack_policy": "none",
-                "mem_storage": true,
-                "num_replicas": 1,
-                "inactive_threshold": INACTIVE.as_nanos() as u64,
-            },
-        });
-        let by_subject = self.latest.as_ref().is_some_and(Latest::by_subject);
-        if self.bare || self.latest.as_ref().is_some_and(Latest::headers_only) {
-            body["config"]["headers_only"] = json!(true);
-        }
-        if by_subject {
-            body["config"]["deliver_policy"] = json!("last_per_subject");
-        } else {
-            body["config"]["deliver_policy"] = json!("by_start_sequence");
-            body["config"]["opt_start_seq"] = json!(self.next);
-        }
-        match self.range.subjects.as_slice() {
-            // `last_per_subject` requires a filter.
-            [] if self.latest.is_some() => body["config"]["filter_subject"] = json!(">"),
-            [] => {}
-            [one] => body["config"]["filter_subject"] = json!(one),
-            several => body["config"]["filter_subjects"] = json!(several),
-        }
+        let body = self.consumer_request(&name);
         let breaks = self.conn.breaks();
         // Recorded before the request: a read that is closed meanwhile deletes it too.
         self.consumer = Some(Consumer {
@@ -279,7 +252,7 @@ impl ReadLoop {
         }
         // The server silently accepts a start below the stream's head; this is the actual start.
         let effective = info.delivered.stream_seq + 1;
-        if effective > self.next && !by_subject {
+        if effective > self.next && !self.latest.as_ref().is_some_and(Latest::by_subject) {
             if !self.earliest && self.latest.is_none() {
                 self.lost(self.next, effective).await?;
             }
@@ -287,6 +260,38 @@ impl ReadLoop {
         }
         self.earliest = false;
         Ok(info)
+    }
+
+    /// Returns the request that creates a consumer at `next`.
+    fn consumer_request(&self, name: &str) -> Value {
+        let mut body = json!({
+            "stream_name": self.range.stream,
+            "action": "create",
+            "config": {
+                "name": name,
+                "ack_policy": "none",
+                "mem_storage": true,
+                "num_replicas": 1,
+                "inactive_threshold": INACTIVE.as_nanos() as u64,
+            },
+        });
+        if self.bare || self.latest.as_ref().is_some_and(Latest::headers_only) {
+            body["config"]["headers_only"] = json!(true);
+        }
+        if self.latest.as_ref().is_some_and(Latest::by_subject) {
+            body["config"]["deliver_policy"] = json!("last_per_subject");
+        } else {
+            body["config"]["deliver_policy"] = json!("by_start_sequence");
+            body["config"]["opt_start_seq"] = json!(self.next);
+        }
+        match self.range.subjects.as_slice() {
+            // `last_per_subject` requires a filter.
+            [] if self.latest.is_some() => body["config"]["filter_subject"] = json!(">"),
+            [] => {}
+            [one] => body["config"]["filter_subject"] = json!(one),
+            several => body["config"]["filter_subjects"] = json!(several),
+        }
+        body
     }
 
     /// Deletes the consumer in the background. It is best effort, because the server deletes an inactive consumer

@@ -37,6 +37,52 @@ pub struct Reader {
     pub opened: Option<Mark>,
 }
 
+/// Returns the first sequence of a range, and the one after the last.
+async fn bounds(api: Api<'_>, range: &Range, state: &StreamState) -> Result<(u64, u64)> {
+    let past = state.last_seq + 1;
+    let start = match &range.start {
+        Bound::Open => state.first_seq,
+        Bound::Seq(seq) => *seq,
+        Bound::Time(time) => first_at(api, &range.stream, state, time).await?.unwrap_or(past),
+    };
+    let end = match &range.end {
+        _ if range.follow => u64::MAX,
+        Bound::Open => past,
+        Bound::Seq(seq) => past.min(*seq),
+        Bound::Time(time) => first_at(api, &range.stream, state, time).await?.map_or(past, |seq| past.min(seq)),
+    };
+    Ok((start.max(1), end))
+}
+
+/// Returns the loss, if the range begins at a sequence that the stream has not reached.
+fn loss_at_start(range: &Range, start: u64, past: u64) -> Option<Loss> {
+    let is_empty = matches!(&range.end, Bound::Seq(seq) if *seq <= start);
+    let is_beyond = matches!(range.start, Bound::Seq(_)) && start > past && !range.follow && !is_empty;
+    is_beyond.then(|| Loss { stream: range.stream.clone(), asked: (start, start + 1), available: past })
+}
+
+/// Size of the first pull requests.
+struct PullSize {
+    ask_bytes: usize,
+    /// Mean size of a message.
+    mean: usize,
+    /// Messages are requested without their payloads.
+    bare: bool,
+    rows: usize,
+}
+
+impl PullSize {
+    fn of(range: &Range, state: &StreamState, max_payload: usize) -> PullSize {
+        let requests = if range.each == Each::All { REQUESTS } else { 2 };
+        // A message as large as this server allows must fit.
+        let ask_bytes = (range.fetch_bytes / requests).max(max_payload + PROTOCOL_LINE);
+        let mean = (state.bytes / state.messages.max(1)).max(1) as usize;
+        let bare = mean >= LARGE_MESSAGE && range.each == Each::All && !range.layout.has_contents();
+        let mean = if bare { BARE } else { mean };
+        PullSize { ask_bytes, mean, bare, rows: (ask_bytes / (mean + REPLY)).clamp(1, PULL_ROWS) }
+    }
+}
+
 impl Reader {
     pub async fn open(conn: Arc<Connection>, range: Range, form: ReadFormat) -> Result<Reader> {
         let opening = Self::open_while_up(conn.clone(), range, form);
@@ -52,37 +98,16 @@ impl Reader {
         let info = api.stream_info(&range.stream).await?;
         let direct = check_direct(&range, &info.config)?;
         let past = info.state.last_seq + 1;
-        let start = match &range.start {
-            Bound::Open => info.state.first_seq,
-            Bound::Seq(seq) => *seq,
-            Bound::Time(time) => first_at(api, &range.stream, &info.state, time).await?.unwrap_or(past),
-        };
-        let end = match &range.end {
-            _ if range.follow => u64::MAX,
-            Bound::Open => past,
-            Bound::Seq(seq) => past.min(*seq),
-            Bound::Time(time) => {
-                first_at(api, &range.stream, &info.state, time).await?.map_or(past, |seq| past.min(seq))
-            }
-        };
-        let start = start.max(1);
+        let (start, end) = bounds(api, &range, &info.state).await?;
         let (out, items) = mpsc::channel(AHEAD);
-        let wants_none = matches!(&range.end, Bound::Seq(seq) if *seq <= start);
-        if matches!(range.start, Bound::Seq(_)) && start > past && !range.follow && !wants_none {
-            let loss = Loss { stream: range.stream.clone(), asked: (start, start + 1), available: past };
+        if let Some(loss) = loss_at_start(&range, start, past) {
             if !range.warn_on_loss {
                 return Err(JetError::DataLoss(Box::new(loss)));
             }
             let _first = out.send(Ok((Item::Loss(loss), None))).await;
         }
         let (leaving, left) = mpsc::channel(1);
-        let mean = (info.state.bytes / info.state.messages.max(1)).max(1) as usize;
-        // A message as large as this server allows must fit.
-        let requests = if range.each == Each::All { REQUESTS } else { 2 };
-        let ask_bytes = (range.fetch_bytes / requests).max(conn.client.max_payload() + PROTOCOL_LINE);
-        let bare = mean >= LARGE_MESSAGE && range.each == Each::All && !range.layout.has_contents();
-        let mean = if bare { BARE } else { mean };
-        let rows = (ask_bytes / (mean + REPLY)).clamp(1, PULL_ROWS);
+        let PullSize { ask_bytes, mean, bare, rows } = PullSize::of(&range, &info.state, conn.client.max_payload());
         let created = info.created.clone();
         let builder = BatchBuilder::new(range.layout.clone(), false);
         let latest = match range.each {

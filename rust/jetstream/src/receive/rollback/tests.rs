@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 
 const HOUR: i64 = 3_600_000_000_000;
@@ -95,66 +97,104 @@ fn marks_are_few_and_include_old_ones() {
     assert_eq!(Marks::new(marks.as_slice().to_vec()), marks);
 }
 
-/// Random histories: a stream is appended to, deleted from, purged, expired and rolled back.
-#[test]
-fn random_histories_have_no_false_and_no_missed_rollbacks() {
-    let mut dice = 1_u64;
-    let mut below = |end: u64| {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (dice >> 33) % end
-    };
-    let (mut reported, mut unseen) = (0, 0);
-    for _ in 0..20_000 {
-        let (mut stream, mut first, mut last, mut clock) = (std::collections::BTreeMap::new(), 1, 0_u64, 0_i64);
-        let mut marks = Marks::default();
-        let mut gone_back: Option<u64> = None;
-        for _ in 0..below(60) {
-            clock += 1 + below(3) as i64;
-            match below(12) {
-                0 => {
-                    let seq = below(last + 1);
-                    stream.remove(&seq);
-                }
-                1 => {
-                    first = first.max(below(last + 2));
-                    stream.retain(|seq, _| *seq >= first);
-                }
-                2 if below(4) == 0 => {
-                    let to = below(last + 1);
-                    if to < last {
-                        gone_back = Some(gone_back.map_or(to, |earlier: u64| earlier.min(to)));
-                    }
-                    last = to;
-                    stream.retain(|seq, _| *seq <= last);
-                    first = first.min(last + 1);
-                }
-                3..=5 if gone_back.is_none() => {
-                    if let Some((seq, nanos)) = stream.last_key_value() {
-                        marks.push(Mark { seq: *seq, nanos: *nanos });
-                    }
-                }
-                _ => {
-                    last += 1;
-                    stream.insert(last, clock);
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// A stream that is appended to, deleted from, purged, expired and rolled back, and the marks of its reader.
+#[derive(Default)]
+struct History {
+    messages: BTreeMap<u64, i64>,
+    first: u64,
+    last: u64,
+    clock: i64,
+    marks: Marks,
+    /// The lowest end that the stream was rolled back to.
+    rolled_back_to: Option<u64>,
+}
+
+impl History {
+    fn new() -> History {
+        History { first: 1, ..History::default() }
+    }
+
+    fn step(&mut self, random: &mut Random) {
+        self.clock += 1 + random.below(3) as i64;
+        match random.below(12) {
+            0 => {
+                self.messages.remove(&random.below(self.last + 1));
+            }
+            1 => {
+                let first = self.first.max(random.below(self.last + 2));
+                self.first = first;
+                self.messages.retain(|seq, _| *seq >= first);
+            }
+            2 if random.below(4) == 0 => self.roll_back(random.below(self.last + 1)),
+            3..=5 if self.rolled_back_to.is_none() => {
+                if let Some((seq, nanos)) = self.messages.last_key_value() {
+                    self.marks.push(Mark { seq: *seq, nanos: *nanos });
                 }
             }
+            _ => {
+                self.last += 1;
+                self.messages.insert(self.last, self.clock);
+            }
         }
-        let extent = Extent { first_seq: first, last_seq: last, last_nanos: stream.get(&last).copied() };
-        let (found, _) = verdict(marks.as_slice(), &extent, |seq| stream.get(&seq).copied());
-        let affected = gone_back.filter(|to| marks.newest().is_some_and(|newest| newest.seq > *to));
-        match (affected, found) {
+    }
+
+    fn roll_back(&mut self, to: u64) {
+        if to < self.last {
+            self.rolled_back_to = Some(self.rolled_back_to.map_or(to, |earlier| earlier.min(to)));
+        }
+        self.last = to;
+        self.messages.retain(|seq, _| *seq <= to);
+        self.first = self.first.min(to + 1);
+    }
+
+    fn extent(&self) -> Extent {
+        let last_nanos = self.messages.get(&self.last).copied();
+        Extent { first_seq: self.first, last_seq: self.last, last_nanos }
+    }
+
+    /// The lowest end of a rollback that affects the newest mark.
+    fn affected(&self) -> Option<u64> {
+        self.rolled_back_to.filter(|to| self.marks.newest().is_some_and(|newest| newest.seq > *to))
+    }
+
+    /// True if no mark can prove a rollback to this end: the message of the newest one in the stream is older.
+    fn is_unprovable(&self, to: u64) -> bool {
+        let shows = |mark: &Mark| mark.seq > to && (mark.seq > self.last || self.messages.contains_key(&mark.seq));
+        let newest_there = self.marks.as_slice().iter().find(|mark| self.messages.contains_key(&mark.seq));
+        newest_there.is_none_or(|mark| !shows(mark))
+    }
+}
+
+#[test]
+fn random_histories_have_no_false_and_no_missed_rollbacks() {
+    let mut random = Random(1);
+    let (mut reported, mut unseen) = (0, 0);
+    for _ in 0..20_000 {
+        let mut history = History::new();
+        for _ in 0..random.below(60) {
+            history.step(&mut random);
+        }
+        let message = |seq| history.messages.get(&seq).copied();
+        let (found, _) = verdict(history.marks.as_slice(), &history.extent(), message);
+        match (history.affected(), found) {
             (None, found) => assert_eq!(found, RollbackVerdict::Holds),
             (Some(to), RollbackVerdict::RolledBack { expected, last_good, .. }) => {
                 reported += 1;
                 assert!(expected.seq > to);
                 assert!(last_good.is_none_or(|good| good.seq <= to));
             }
-            // Every message that could prove the rollback is gone.
             (Some(to), RollbackVerdict::Holds) => {
                 unseen += 1;
-                let shows = |mark: &&Mark| mark.seq > to && (mark.seq > last || stream.contains_key(&mark.seq));
-                let newest_there = marks.as_slice().iter().find(|mark| stream.contains_key(&mark.seq));
-                assert!(newest_there.is_none_or(|mark| !shows(&mark)));
+                assert!(history.is_unprovable(to));
             }
             (_, RollbackVerdict::Look(_)) => unreachable!(),
         }
