@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypedDict, cast
 
 from jetarrow.core.arguments import check_whole, texts
 from jetarrow.jetstream.literals import (
@@ -28,6 +28,62 @@ MOST_FETCH_BYTES = 32 * 1024 * 1024
 # Largest batch, if the caller gives no limits.
 BATCH_ROWS = 65_536
 BATCH_BYTES = 16 * 1024 * 1024
+
+
+class ReadOptions(TypedDict):
+    """The options of the native `read`, with defaults resolved.
+
+    Attributes:
+        start_seq: First sequence; None for the first message.
+        end_seq: Sequence after the last one; None for the last message at opening.
+        start_time: Instead of `start_seq`: the first message at or after it, in RFC 3339.
+        end_time: Instead of `end_seq`, exclusive too.
+        subjects: Subject filters; empty for all.
+        follow: Continue with new messages, without end.
+        columns: Columns of the batches; None for the default ones.
+        batch_rows: Maximum rows of a batch.
+        batch_bytes: Maximum bytes of a batch.
+        fetch_bytes: Maximum bytes requested from the server at once.
+        microseconds: Timestamps have microseconds, not nanoseconds.
+        warn_on_loss: A loss is an item of the reader, not an error.
+        direct: Use direct gets instead of a consumer. None: only if a consumer would remove messages.
+        mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": handling of malformed payloads.
+        latest: Only the last message of each subject before the end.
+        markers: With `latest`: also deletion markers.
+        bucket: Subject prefix of a key-value bucket. The columns are those of its entries.
+        flatten: The fields of `schema` are top-level columns.
+        limit: Maximum rows; None for all.
+        format: "arrow": with `schema`, every payload is an Arrow stream with these columns.
+        grow: Start with a small batch, and double it up to `batch_rows` and `batch_bytes`.
+        outage: Maximum seconds without a server after opening; None for 60.
+        marks: Sequence and nanoseconds of messages received before, to compare with the stream.
+        on_rollback: Action if the stream was rolled back: "fail", "continue" or "earliest".
+    """
+
+    start_seq: int | None
+    end_seq: int | None
+    start_time: str | None
+    end_time: str | None
+    subjects: Sequence[str]
+    columns: Sequence[str] | None
+    mode: str
+    format: str
+    flatten: bool
+    limit: int | None
+    batch_rows: int
+    batch_bytes: int
+    grow: bool
+    fetch_bytes: int
+    direct: bool | None
+    follow: bool
+    microseconds: bool
+    warn_on_loss: bool
+    on_rollback: str
+    latest: bool
+    markers: bool
+    bucket: str | None
+    outage: float | None
+    marks: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +170,14 @@ class ReadSpec:
         """Whether the schema is read from the stream's messages when the reader is opened."""
         return isinstance(self.schema, str) and self.schema == "infer"
 
-    def native_options(self) -> Mapping[str, Any]:
-        """The keywords of the native `read`, except `schema` and `timeout`."""
+    def native_options(self) -> ReadOptions:
+        """The options of the native `read`."""
         return {
             "start_seq": self.start_seq,
             "end_seq": self.end_seq,
-            "start_time": self.start_time,
-            "end_time": self.end_time,
-            "subjects": self.subjects,
+            "start_time": cast("str | None", self.start_time),
+            "end_time": cast("str | None", self.end_time),
+            "subjects": cast("Sequence[str]", self.subjects),
             "columns": self.columns,
             "mode": self.mode,
             "format": self.format,

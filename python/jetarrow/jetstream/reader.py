@@ -64,7 +64,7 @@ class Reader(ReaderConversions):
     def _native_call(self, spec: ReadSpec, schema: object) -> _jetarrow.Call[_jetarrow.Reader]:
         api = self._api
         options = spec.native_options()
-        return self._session.native.read(api.prefix, spec.stream, schema=schema, timeout=api.timeout, **options)
+        return self._session.native.read(api.prefix, spec.stream, options, schema=schema, timeout=api.timeout)
 
     def _sample_call(self, **changes: Any) -> _jetarrow.Call[_jetarrow.Reader]:
         """A read of the first payloads of the range, from which the schema is inferred."""

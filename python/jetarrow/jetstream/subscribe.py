@@ -124,7 +124,6 @@ class Subscribe(PullSubscribe):
             config = config.evolve(**{name: value for name, value in given.items() if value})
             config = self._complete(config, subject, ordered_consumer)
             info = await self._create_or_join(stream, config, durable, queue)
-        limits = (pending_msgs_limit, pending_bytes_limit)
         sub = await self._bind(
             stream,
             info.name,
@@ -132,7 +131,7 @@ class Subscribe(PullSubscribe):
             cb=cb,
             manual_ack=manual_ack,
             ordered=ordered_consumer,
-            limits=limits,
+            limits=(pending_msgs_limit, pending_bytes_limit),
         )
         if ordered_consumer:
             sub._set_start(info)

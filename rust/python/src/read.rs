@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
 use arrow_schema::{ArrowError, Field, SchemaRef};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyString};
+use pyo3::types::{PyCapsule, PyDict, PyString};
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 
 use crate::batch::{Batch, export_schema};
@@ -17,15 +16,17 @@ use crate::convert::{SURROGATE, Timeout, utf8};
 use crate::error::{PyResult, to_exception};
 use crate::loss::Loss;
 use crate::requested;
-use crate::typed::{typed, unpack};
 use base::error::JetError;
 use base::panics::caught;
 use jetstream::api::Api;
-use jetstream::receive::column::{Column, Layout};
-use jetstream::receive::read::{self as engine, Bound, Each, Item, Range, ReadFormat};
+use jetstream::receive::read::{self as engine, Item, Range, ReadFormat};
 use jetstream::receive::rollback::{Extent, Mark, Marks, verify};
 use runtime::Owned;
 use wire::subject;
+
+mod options;
+
+use options::ReadOptions;
 
 /// A read of a range of a stream.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -40,85 +41,23 @@ pub struct Reader {
 
 #[pymethods]
 impl Connection {
-    /// Opens a read of [start, end). The result is a `Reader`.
-    #[pyo3(signature = (prefix, stream, *, start_seq, end_seq, start_time, end_time, subjects, follow, columns, batch_rows,
-                        batch_bytes, fetch_bytes, microseconds, warn_on_loss, direct, schema, mode, timeout, latest=false,
-                        markers=true, bucket=None, flatten=false, limit=None, format="json", grow=false, outage=None,
-                        marks=Vec::new(), on_rollback="fail"))]
-    fn read(
+    /// Opens a read of [start, end). `options` are those of `ReadSpec.native_options`. The result is a `Reader`.
+    #[pyo3(signature = (prefix, stream, options, *, schema, timeout))]
+    fn read<'py>(
         &self,
         prefix: String,
-        stream: &pyo3::Bound<'_, PyString>,
-        start_seq: Option<u64>,
-        end_seq: Option<u64>,
-        start_time: Option<String>,
-        end_time: Option<String>,
-        subjects: Vec<pyo3::Bound<'_, PyString>>,
-        follow: bool,
-        columns: Option<Vec<String>>,
-        batch_rows: usize,
-        batch_bytes: usize,
-        fetch_bytes: usize,
-        microseconds: bool,
-        warn_on_loss: bool,
-        direct: Option<bool>,
-        schema: Option<&pyo3::Bound<'_, PyAny>>,
-        mode: &str,
+        stream: &pyo3::Bound<'py, PyString>,
+        options: &pyo3::Bound<'py, PyDict>,
+        schema: Option<&pyo3::Bound<'py, PyAny>>,
         timeout: Timeout,
-        latest: bool,
-        markers: bool,
-        bucket: Option<&str>,
-        flatten: bool,
-        limit: Option<u64>,
-        format: &str,
-        grow: bool,
-        outage: Option<Timeout>,
-        marks: Vec<(u64, i64)>,
-        on_rollback: &str,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
         let stream = utf8(stream, || JetError::Value(format!("the stream name: {SURROGATE}")))?.to_string();
         subject::check_name("stream", &stream)?;
-        if batch_rows == 0 || batch_bytes == 0 {
-            return Err(PyValueError::new_err("batch_rows and batch_bytes must be at least 1").into());
-        }
-        let tables = format == "arrow";
-        let layout = match bucket {
-            None => Layout::new(parse_columns(columns, schema.is_some(), tables)?, microseconds),
-            Some(prefix) => Layout::entries(prefix, microseconds),
-        };
-        let start = bound("start", start_seq, start_time)?;
-        let end = bound("end", end_seq, end_time)?;
-        if follow && !matches!(end, Bound::Open) {
-            return Err(PyValueError::new_err("follow=True has no end: give neither end_seq nor end_time").into());
-        }
-        let range = Range {
-            prefix,
-            stream,
-            start,
-            end,
-            subjects: parse_filters(&subjects)?,
-            follow,
-            batch_rows,
-            batch_bytes,
-            grow,
-            fetch_bytes,
-            warn_on_loss,
-            direct,
-            each: if latest { Each::Latest { markers } } else { Each::All },
-            limit,
-            layout: layout.clone(),
-            timeout: timeout.0,
-            outage: outage.map_or(engine::OUTAGE, |outage| outage.0),
-            marks: self::marks(marks),
-            on_rollback: on_rollback.parse()?,
-        };
-        let form = match schema {
-            None => ReadFormat::Messages,
-            Some(schema) if tables => ReadFormat::Tables(unpack(&layout.schema, schema, mode, batch_rows)?),
-            Some(schema) => ReadFormat::Typed(typed(&layout.schema, schema, mode, flatten)?),
-        };
+        let options = ReadOptions(options);
+        let range = options.range(prefix, stream, timeout.0, schema.is_some())?;
+        let form = options.format(&range, schema)?;
         open(conn, range, form)
     }
 }
@@ -139,38 +78,9 @@ fn open(conn: Arc<client::Connection>, range: Range, form: ReadFormat) -> PyResu
     }))
 }
 
-/// Returns the columns of messages. With a schema, `value` names the decoded column.
-fn parse_columns(names: Option<Vec<String>>, has_schema: bool, tables: bool) -> PyResult<Vec<Column>> {
-    let default = if tables { &[Column::Data] } else { &Column::DEFAULT[..] };
-    let Some(names) = names else { return Ok(default.to_vec()) };
-    let rename = |name: String| if has_schema && name == "value" { "data".to_owned() } else { name };
-    let mut columns = Column::parse(&names.into_iter().map(rename).collect::<Vec<_>>())?;
-    if tables && has_schema && !columns.contains(&Column::Data) {
-        columns.push(Column::Data);
-    }
-    Ok(columns)
-}
-
-fn parse_filters(subjects: &[pyo3::Bound<'_, PyString>]) -> PyResult<Vec<String>> {
-    let bad = || JetError::BadSubject { subject: "subjects".into(), reason: SURROGATE };
-    let filters = subjects.iter().map(|filter| utf8(filter, bad).map(|filter| filter.to_string()));
-    let filters = filters.collect::<PyResult<Vec<_>>>()?;
-    filters.iter().try_for_each(|filter| subject::check_tokens(filter))?;
-    Ok(filters)
-}
-
 /// Converts sequences and nanoseconds since 1970.
 pub fn marks(given: Vec<(u64, i64)>) -> Vec<Mark> {
     given.into_iter().map(|(seq, nanos)| Mark { seq, nanos }).collect()
-}
-
-fn bound(what: &str, seq: Option<u64>, time: Option<String>) -> PyResult<Bound> {
-    match (seq, time) {
-        (None, None) => Ok(Bound::Open),
-        (Some(seq), None) => Ok(Bound::Seq(seq)),
-        (None, Some(time)) => Ok(Bound::Time(time)),
-        _ => Err(PyValueError::new_err(format!("give {what}_seq or {what}_time, not both")).into()),
-    }
 }
 
 #[pymethods]

@@ -108,13 +108,11 @@ impl Reader {
         }
         let (leaving, left) = mpsc::channel(1);
         let PullSize { ask_bytes, mean, bare, rows } = PullSize::of(&range, &info.state, conn.client.max_payload());
-        let created = info.created.clone();
         let builder = BatchBuilder::new(range.layout.clone(), false);
         let latest = match range.each {
             Each::All => None,
             Each::Latest { markers } => Some(Latest::new(markers)),
         };
-        let opened = Extent::from(&info.state).last();
         let mut run = ReadLoop {
             earliest: !matches!(range.start, Bound::Seq(_)),
             created: info.created.clone(),
@@ -126,7 +124,7 @@ impl Reader {
             left_out: 0,
             last: None,
             marks: Marks::default(),
-            opened,
+            opened: Extent::from(&info.state).last(),
             doubtful: !range.marks.is_empty(),
             start,
             sizes: RequestSizes::new(&range),
@@ -145,7 +143,13 @@ impl Reader {
             leaving,
         };
         run.open_latest(&info).await?;
-        let end = run.end;
+        Reader::spawn(run, items, left)
+    }
+
+    /// Starts the task.
+    fn spawn(run: ReadLoop, items: mpsc::Receiver<Result<(Item, Place)>>, left: mpsc::Receiver<Infallible>) -> Result<Reader> {
+        let (start, end, opened) = (run.start, run.end, run.opened);
+        let created = run.created.clone();
         let failure = Arc::new(OnceLock::new());
         let known = failure.clone();
         let task = spawn(unconstrained(run.drive()), move |error| drop(known.set(error)))?;
