@@ -30,24 +30,24 @@ use tokio::time::Instant;
 use crate::path_estimate::{Estimate, PathEstimate};
 
 /// Max-bandwidth filter: number of rounds, and their maximum age in expected round durations.
-const ROUNDS: usize = 8;
-const MEMORY: u32 = 10;
+const FILTER_ROUNDS: usize = 8;
+const MAX_AGE_ROUNDS: u32 = 10;
 /// Rounds before the first drain, and between two drains.
-const FIRST_DRAIN: u32 = 10;
-const DRAIN: u32 = 50;
+const ROUNDS_TO_FIRST_DRAIN: u32 = 10;
+const ROUNDS_BETWEEN_DRAINS: u32 = 50;
 /// Minimum time between two min RTT samples from messages that find nothing in flight.
-const LOOK: Duration = Duration::from_millis(100);
+const IDLE_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 /// Allowance for acks in bursts: data that may queue on top of the bandwidth-delay product, and the minimum in flight.
 /// The test `late_scheduler_does_not_close_the_window` covers the second.
-pub const BURST: Duration = Duration::from_millis(5);
+pub const AGGREGATION_ALLOWANCE: Duration = Duration::from_millis(5);
 const MIN_IN_FLIGHT_TIME: Duration = Duration::from_millis(12);
 /// Initial window in bytes, and the smallest window outside drains.
-const FIRST: usize = 64 << 10;
-const LEAST: usize = 32 << 10;
+const INITIAL_WINDOW: usize = 64 << 10;
+const MIN_WINDOW: usize = 32 << 10;
 /// Shortest duration that the clock measures reliably.
-pub const SHORTEST: Duration = Duration::from_micros(50);
+pub const MIN_MEASURABLE: Duration = Duration::from_micros(50);
 /// Maximum number of unacknowledged messages of any size: memory is kept for each.
-pub const MOST_MESSAGES: usize = 1 << 18;
+pub const MAX_IN_FLIGHT_MESSAGES: usize = 1 << 18;
 
 /// A message whose ack is timed, or a requested message whose delivery is timed.
 struct Timed {
@@ -63,7 +63,7 @@ pub struct Congestion {
     most: usize,
     /// Window in bytes before the first round.
     first: usize,
-    hiccup: Duration,
+    min_in_flight_time: Duration,
     window: usize,
     most_messages: usize,
     /// The window plus the bytes whose stream does not acknowledge. Others bound the queue of this loop by it.
@@ -73,10 +73,10 @@ pub struct Congestion {
     last: Option<(u64, Instant)>,
     round: Option<Timed>,
     /// Message that found nothing in flight, and the time of the last such sample.
-    alone: Option<Timed>,
-    looked: Option<Instant>,
+    idle_sample: Option<Timed>,
+    idle_sample_at: Option<Instant>,
     /// Delivery rate of each round, and the time at which the round ended.
-    rates: [Option<(f64, Instant)>; ROUNDS],
+    rates: [Option<(f64, Instant)>; FILTER_ROUNDS],
     rounds: usize,
     until_drain: u32,
     /// Number of the last drain this loop joined, and whether the current round is a drain.
@@ -85,7 +85,7 @@ pub struct Congestion {
     /// Present if the number of messages affects the server's cost.
     in_flight_probe: Option<InFlightProbe>,
     /// Takes part in drains.
-    drains_too: bool,
+    joins_drains: bool,
 }
 
 impl Congestion {
@@ -94,15 +94,15 @@ impl Congestion {
         let known = path.known(breaks);
         let in_flight_probe = InFlightProbe::new(known.in_flight_probe);
         let most_messages = in_flight_probe.most_messages(known.round_trip);
-        let congestion = Self::beginning(FIRST, MIN_IN_FLIGHT_TIME, path, breaks, most, published_window);
+        let congestion = Self::beginning(INITIAL_WINDOW, MIN_IN_FLIGHT_TIME, path, breaks, most, published_window);
         Congestion { in_flight_probe: Some(in_flight_probe), most_messages, ..congestion }
     }
 
-    /// Creates a congestion control with an initial window of `first` bytes and at least `hiccup` worth of data in
+    /// Creates a congestion control with an initial window of `first` bytes and at least `min_in_flight_time` worth of data in
     /// flight.
     pub fn beginning(
         first: usize,
-        hiccup: Duration,
+        min_in_flight_time: Duration,
         path: &PathEstimate,
         breaks: u64,
         most: usize,
@@ -112,25 +112,25 @@ impl Congestion {
         let mut congestion = Congestion {
             most,
             first,
-            hiccup,
+            min_in_flight_time,
             window: 0,
-            most_messages: MOST_MESSAGES,
+            most_messages: MAX_IN_FLIGHT_MESSAGES,
             published_window,
             overtaken: 0,
             last: None,
             round: None,
-            alone: None,
-            looked: None,
-            rates: [None; ROUNDS],
+            idle_sample: None,
+            idle_sample_at: None,
+            rates: [None; FILTER_ROUNDS],
             rounds: 0,
-            until_drain: FIRST_DRAIN,
+            until_drain: ROUNDS_TO_FIRST_DRAIN,
             drains: known.drains,
             draining: false,
             in_flight_probe: None,
-            drains_too: true,
+            joins_drains: true,
         };
         congestion.resize(if known.rate > 0.0 {
-            (known.rate * congestion.worth(known.round_trip, 2)).max(LEAST as f64)
+            (known.rate * congestion.worth(known.round_trip, 2)).max(MIN_WINDOW as f64)
         } else {
             first as f64
         });
@@ -141,8 +141,8 @@ impl Congestion {
     /// flight the server acknowledges none of them.
     pub fn steady(path: &PathEstimate, breaks: u64, most: usize) -> Self {
         Congestion {
-            drains_too: false,
-            ..Self::beginning(FIRST, MIN_IN_FLIGHT_TIME, path, breaks, most, Arc::default())
+            joins_drains: false,
+            ..Self::beginning(INITIAL_WINDOW, MIN_IN_FLIGHT_TIME, path, breaks, most, Arc::default())
         }
     }
 
@@ -164,14 +164,17 @@ impl Congestion {
     /// Records a request for the messages at `places`.
     pub fn asked(&mut self, places: RangeInclusive<u64>, before: usize, now: Instant) {
         self.last = Some((*places.end(), now));
-        if before == 0 && self.alone.is_none() && self.looked.is_none_or(|at| now.duration_since(at) >= LOOK) {
-            self.alone = Some(Timed { place: *places.start(), sent: now, bytes: 0, message: 0 });
+        if before == 0
+            && self.idle_sample.is_none()
+            && self.idle_sample_at.is_none_or(|at| now.duration_since(at) >= IDLE_SAMPLE_INTERVAL)
+        {
+            self.idle_sample = Some(Timed { place: *places.start(), sent: now, bytes: 0, message: 0 });
         }
     }
 
     /// Whether `answered` has an effect for this place.
     pub fn is_timed(&self, place: u64) -> bool {
-        self.alone.as_ref().is_some_and(|alone| alone.place == place)
+        self.idle_sample.as_ref().is_some_and(|alone| alone.place == place)
             || self.round.as_ref().is_some_and(|round| round.place <= place)
     }
 
@@ -182,7 +185,7 @@ impl Congestion {
 
     /// Discards the samples under way, because something other than the link determines their duration.
     pub fn forget(&mut self) {
-        (self.last, self.round, self.alone) = (None, None, None);
+        (self.last, self.round, self.idle_sample) = (None, None, None);
     }
 
     /// Records that the window is full: the next message waits for acks. `bytes` are in flight, in messages of
@@ -207,19 +210,19 @@ impl Congestion {
     /// Restarts the model after a disconnect: samples under way are lost, and the next link may take another path.
     pub fn restart(&mut self) {
         self.forget();
-        self.looked = None;
-        self.rates = [None; ROUNDS];
-        (self.until_drain, self.draining) = (FIRST_DRAIN, false);
+        self.idle_sample_at = None;
+        self.rates = [None; FILTER_ROUNDS];
+        (self.until_drain, self.draining) = (ROUNDS_TO_FIRST_DRAIN, false);
         self.resize(self.first as f64);
     }
 
     /// Records an ack: takes a min RTT sample, and ends the round if it is due.
     pub fn answered(&mut self, place: u64, now: Instant, path: &PathEstimate, breaks: u64) {
-        if self.alone.take_if(|alone| alone.place == place).is_some_and(|alone| {
+        if self.idle_sample.take_if(|alone| alone.place == place).is_some_and(|alone| {
             path.measured(breaks, took(&alone, now));
             true
         }) {
-            self.looked = Some(now);
+            self.idle_sample_at = Some(now);
         }
         if let Some(round) = self.round.take_if(|round| round.place <= place) {
             self.end(&round, now, path, breaks);
@@ -245,18 +248,18 @@ impl Congestion {
             path.record_rate(breaks, self.rate());
         }
         let drained = self.draining;
-        let known = if self.drains_too { self.drain(path, breaks) } else { path.known(breaks) };
+        let known = if self.joins_drains { self.drain(path, breaks) } else { path.known(breaks) };
         if self.draining {
             return self.resize(self.rate() * known.round_trip.as_secs_f64() / 2.0);
         }
         // Startup: nothing queued without a drain before it, so the link may carry much more.
-        let times = if !drained && took < known.round_trip * 5 / 4 + BURST / 5 { 3 } else { 2 };
+        let times = if !drained && took < known.round_trip * 5 / 4 + AGGREGATION_ALLOWANCE / 5 { 3 } else { 2 };
         let window = self.rate() * self.worth(known.round_trip, times);
         if let Some(in_flight_probe) = &self.in_flight_probe {
             self.most_messages = in_flight_probe.most_messages(known.round_trip);
         }
         let bytes = self.most_messages as f64 * round.message as f64;
-        self.resize(window.min(bytes).max(LEAST as f64));
+        self.resize(window.min(bytes).max(MIN_WINDOW as f64));
     }
 
     /// Starts a drain, or joins one that another publisher started.
@@ -268,23 +271,23 @@ impl Congestion {
         }
         self.draining = known.drains != self.drains;
         if self.draining {
-            (self.drains, self.until_drain) = (known.drains, DRAIN);
+            (self.drains, self.until_drain) = (known.drains, ROUNDS_BETWEEN_DRAINS);
         }
         known
     }
 
     fn remember(&mut self, rate: f64, now: Instant, should_take: f64) {
-        let since = now.checked_sub(Duration::from_secs_f64(should_take) * MEMORY);
+        let since = now.checked_sub(Duration::from_secs_f64(should_take) * MAX_AGE_ROUNDS);
         for known in &mut self.rates {
             known.take_if(|(_, at)| since.is_some_and(|since| *at < since));
         }
-        self.rates[self.rounds % ROUNDS] = Some((rate, now));
+        self.rates[self.rounds % FILTER_ROUNDS] = Some((rate, now));
         self.rounds += 1;
     }
 
     /// Expected duration of a round in seconds.
     fn worth(&self, round_trip: Duration, times: u32) -> f64 {
-        (round_trip * times + BURST).max(self.hiccup).as_secs_f64()
+        (round_trip * times + AGGREGATION_ALLOWANCE).max(self.min_in_flight_time).as_secs_f64()
     }
 
     fn rate(&self) -> f64 {
@@ -293,27 +296,27 @@ impl Congestion {
 
     fn resize(&mut self, bytes: f64) {
         self.window = (bytes as usize).min(self.most);
-        self.tell();
+        self.publish_window();
     }
 
     /// Sets the bytes that are unacknowledged because their stream does not answer. They do not count as in flight.
     pub fn set_overtaken(&mut self, bytes: usize) {
         self.overtaken = bytes.min(self.most / 2);
-        self.tell();
+        self.publish_window();
     }
 
-    fn tell(&self) {
+    fn publish_window(&self) {
         self.published_window.store(self.window + self.overtaken, Ordering::Relaxed);
     }
 
     /// Maximum delay of an ack behind the ack of a later message on the same path: the queue's share beside the RTT.
     pub fn overdue(&self, path: &PathEstimate, breaks: u64) -> Duration {
-        2 * path.known(breaks).round_trip + BURST
+        2 * path.known(breaks).round_trip + AGGREGATION_ALLOWANCE
     }
 }
 
 fn took(timed: &Timed, now: Instant) -> Duration {
-    now.saturating_duration_since(timed.sent).max(SHORTEST)
+    now.saturating_duration_since(timed.sent).max(MIN_MEASURABLE)
 }
 
 pub mod inflight_probe;

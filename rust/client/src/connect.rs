@@ -28,12 +28,12 @@ use wire::size::message_size;
 use wire::subject;
 
 /// Task yields after a PONG. More than one is needed, because tokio may run a task that yields again at once.
-const YIELDS: usize = 3;
+const YIELDS_AFTER_PONG: usize = 3;
 /// Time that the attempts of the first round may take beyond the sum of their timeouts, and time that a link may take
 /// to end.
-const MARGIN: Duration = Duration::from_millis(250);
+const TIMEOUT_MARGIN: Duration = Duration::from_millis(250);
 /// Maximum wait for unsent data in a hurried close.
-const HURRY: Duration = Duration::from_millis(300);
+const MAX_HURRIED_FLUSH: Duration = Duration::from_millis(300);
 
 pub struct Connection {
     pub client: Client,
@@ -242,14 +242,14 @@ impl Connection {
             let _not_confirmed = self.round_trip(Duration::MAX).await;
         });
         if hurry {
-            let _late = tokio::time::timeout(HURRY, sent).await;
+            let _late = tokio::time::timeout(MAX_HURRIED_FLUSH, sent).await;
         } else {
             self.run_until_stalled(sent).await;
         }
         let mut link = self.link.clone();
         self.client.end();
         let ended = link.wait_for(|link| link.closed);
-        let _stuck = tokio::time::timeout(if hurry { MARGIN / 2 } else { MARGIN }, ended).await;
+        let _stuck = tokio::time::timeout(if hurry { TIMEOUT_MARGIN / 2 } else { TIMEOUT_MARGIN }, ended).await;
         self.state.closed(None);
     }
 
@@ -282,7 +282,7 @@ impl Drop for Connection {
                 run_until_stalled(&client, outbox, sent).await;
                 client.end();
                 let mut link = state.link.subscribe();
-                let _closed = tokio::time::timeout(MARGIN, link.wait_for(|link| link.closed)).await;
+                let _closed = tokio::time::timeout(TIMEOUT_MARGIN, link.wait_for(|link| link.closed)).await;
             });
         }
     }
@@ -310,7 +310,7 @@ async fn trip(client: &Client, state: &ConnectionState, breaks: u64) -> Result<b
     };
     // Tasks woken before this one have not run yet: subscriptions process earlier messages first. One yield is not
     // enough, because tokio may run a yielding task again at once.
-    for _ in 0..YIELDS {
+    for _ in 0..YIELDS_AFTER_PONG {
         tokio::task::yield_now().await;
     }
     let link = *link.borrow();
@@ -354,7 +354,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         notices: options.notices.take(),
     };
     let state = Arc::new(ConnectionState::new(settings, pool, servers.clone(), first));
-    let all_servers = options.connect_timeout.saturating_mul(count as u32).saturating_add(MARGIN);
+    let all_servers = options.connect_timeout.saturating_mul(count as u32).saturating_add(TIMEOUT_MARGIN);
     let settings = options.settings(&state)?;
     let client = Client::new(state.clone());
     let mut wanted = Wanted(Some((state.clone(), client.clone())));

@@ -12,7 +12,7 @@ use wire::nats::ServerAddr;
 /// Minimum wait between attempts. A wait of zero would keep a core busy with refused attempts.
 const LEAST_WAIT: Duration = Duration::from_millis(2);
 /// Jitter: waits are longer by up to this fraction, so that the clients of a server do not reconnect at the same time.
-const SPREAD: f64 = 0.1;
+const JITTER: f64 = 0.1;
 
 /// A server of the pool. `addr` has no user and no password; they are kept apart from it.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ pub struct Rules {
 
 impl Rules {
     fn pause(&self) -> Duration {
-        self.wait.max(LEAST_WAIT).mul_f64(1.0 + SPREAD * random())
+        self.wait.max(LEAST_WAIT).mul_f64(1.0 + JITTER * random())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Number of latency buckets. Their upper bounds are 1, 2, 4, ... µs up to 134 s; longer latencies have one more
 /// bucket.
-const LATENCIES: usize = 28;
+const LATENCY_BUCKETS: usize = 28;
 
 /// Ack latency: pairs of upper bound in seconds and count, the count above the last bound, and the sum in seconds.
 pub type Latency = (Vec<(f64, u64)>, u64, f64);
@@ -86,7 +86,7 @@ pub struct Traffic {
     flying: AtomicU64,
     flying_bytes: AtomicU64,
     /// Acks by latency bucket, and the sum of latencies in µs.
-    acks: [AtomicU64; LATENCIES + 1],
+    acks: [AtomicU64; LATENCY_BUCKETS + 1],
     ack_micros: AtomicU64,
     dropped: AtomicU64,
 }
@@ -127,15 +127,16 @@ impl Traffic {
         let micros = after.as_micros() as u64;
         // Exponent of the first power of two that is not smaller.
         let place = (u64::BITS - micros.saturating_sub(1).leading_zeros()) as usize;
-        add(&self.acks[place.min(LATENCIES)], 1);
+        add(&self.acks[place.min(LATENCY_BUCKETS)], 1);
         add(&self.ack_micros, micros as usize);
     }
 
     /// Returns the histogram of ack latency.
     pub fn ack_latency(&self) -> Latency {
         let counts = self.acks.iter().map(|count| count.load(Ordering::Relaxed));
-        let bounded = counts.take(LATENCIES).enumerate().map(|(place, count)| ((1u64 << place) as f64 / 1e6, count));
-        let beyond = self.acks[LATENCIES].load(Ordering::Relaxed);
+        let bounded =
+            counts.take(LATENCY_BUCKETS).enumerate().map(|(place, count)| ((1u64 << place) as f64 / 1e6, count));
+        let beyond = self.acks[LATENCY_BUCKETS].load(Ordering::Relaxed);
         (bounded.collect(), beyond, self.ack_micros.load(Ordering::Relaxed) as f64 / 1e6)
     }
 
@@ -213,7 +214,7 @@ mod tests {
         let (bounded, beyond, sum) = traffic.ack_latency();
         let some: Vec<_> = bounded.iter().copied().filter(|(_, count)| *count > 0).collect();
         assert_eq!(some, [(1e-6, 2), (2e-6, 1), (4e-6, 2), (1_024e-6, 2), (2_048e-6, 1)]);
-        assert_eq!((bounded.len(), beyond), (LATENCIES, 1));
+        assert_eq!((bounded.len(), beyond), (LATENCY_BUCKETS, 1));
         assert!(sum > 1e6);
     }
 

@@ -52,7 +52,7 @@ pub async fn publish(
     timeout: Duration,
 ) -> Result<PubAck> {
     let deadline = Instant::now() + timeout;
-    let mut patience = NoResponderRetry::new(conn, &prefix, deadline);
+    let mut retry = NoResponderRetry::new(conn, &prefix, deadline);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let (again, payload, headers) = (subject.clone(), payload.clone(), headers.clone());
@@ -60,8 +60,8 @@ pub async fn publish(
         match conn.ask(request)?.await {
             Ok(answer) => return puback::parse(answer.payload()),
             Err(JetError::NoResponders { .. }) => {
-                if !patience.more(&subject).await {
-                    return Err(patience.error(subject, timeout));
+                if !retry.more(&subject).await {
+                    return Err(retry.error(subject, timeout));
                 }
                 conn.traffic.resent(Verb::Publisher);
             }

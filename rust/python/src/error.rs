@@ -27,7 +27,9 @@ fn class_of(err: &JetError) -> Option<(&'static str, &'static str)> {
         JetError::Callback { .. } | JetError::Server { .. } | JetError::NoSubscription => core("Error"),
         JetError::SecureWanted { .. } => core("SecureConnWantedError"),
         JetError::SecureFailed { .. } => Some((TLS_ERRORS, "HandshakeError")),
-        JetError::ConnectTimeout { .. } | JetError::Timeout { .. } | JetError::Unanswered { .. } => core("TimeoutError"),
+        JetError::ConnectTimeout { .. } | JetError::Timeout { .. } | JetError::Unanswered { .. } => {
+            core("TimeoutError")
+        }
         JetError::Eof { .. } => core("UnexpectedEOF"),
         JetError::Stale { .. } => core("StaleConnectionError"),
         JetError::Closed { .. } | JetError::ProcessEnds => core("ConnectionClosedError"),
@@ -45,7 +47,10 @@ fn class_of(err: &JetError) -> Option<(&'static str, &'static str)> {
         }
         JetError::StreamRecreated { .. } => js("StreamRecreatedError"),
         // Built with their fields. Each is listed, so that a new error does not compile without a class.
-        JetError::Io { .. } | JetError::Permission { .. } | JetError::BadHeader { .. } | JetError::Unsupported { .. } => None,
+        JetError::Io { .. }
+        | JetError::Permission { .. }
+        | JetError::BadHeader { .. }
+        | JetError::Unsupported { .. } => None,
         JetError::Row { .. } | JetError::Value(_) | JetError::Type(_) | JetError::Internal(_) => None,
         JetError::Api { .. } | JetError::Batch { .. } | JetError::DataLoss(_) | JetError::Malformed { .. } => None,
         JetError::Decode { .. } | JetError::RolledBack(_) => None,

@@ -17,7 +17,7 @@ use base::lock::lock;
 use client as engine;
 use client::outbox::{Outgoing, QueueReceipt};
 use client::traffic::Verb;
-use wire::arena::LARGE;
+use wire::arena::OWN_ALLOCATION_BYTES;
 use wire::size::message_size;
 
 #[pymethods]
@@ -92,7 +92,7 @@ impl Connection {
 
     /// Converts a payload that has a response. It is copied if that is cheaper than sending it without a copy.
     pub fn of_a_request(&self, payload: Cell) -> Bytes {
-        if payload.as_slice().len() < LARGE { self.copied(payload) } else { payload.in_place() }
+        if payload.as_slice().len() < OWN_ALLOCATION_BYTES { self.copied(payload) } else { payload.in_place() }
     }
 
     /// Queues a message for the end of the loop's iteration, or until many are queued. Sends it at once without a loop.

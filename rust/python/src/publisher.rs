@@ -18,12 +18,12 @@ use crate::payload::Cell;
 use crate::publisher_fence::{PublisherFeed, PublisherFences};
 use base::error::About;
 use base::lock::lock;
-use client::congestion::MOST_MESSAGES;
+use client::congestion::MAX_IN_FLIGHT_MESSAGES;
 use jetstream::publish::body::{Body, Single};
 use jetstream::publish::publisher::{self as engine, Feed};
 use jetstream::publish::window::Window;
 use runtime::Owned;
-use wire::arena::LARGE;
+use wire::arena::OWN_ALLOCATION_BYTES;
 use wire::nats::header::NATS_MESSAGE_ID;
 use wire::size::check_size;
 use wire::subject;
@@ -37,7 +37,7 @@ use result_futures::{ResultFutures, ResultState, RowResult, WaitingFutures};
 /// Maximum bytes in flight of an adaptive window without a limit of the caller.
 const MOST_BYTES: usize = 64 << 20;
 /// Number of queued messages at which they are sent before the end of the loop's iteration.
-const BURST: usize = 128;
+const SEND_THRESHOLD: usize = 128;
 
 /// A publisher of one event loop.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -230,7 +230,7 @@ impl Publisher {
             self.refused.store(bytes, Ordering::Relaxed);
             return Ok(None);
         }
-        let small = Some(cell.as_slice()).filter(|payload| payload.len() < LARGE);
+        let small = Some(cell.as_slice()).filter(|payload| payload.len() < OWN_ALLOCATION_BYTES);
         // Python objects, such as exceptions, are created and dropped outside of the lock.
         let taken = {
             let mut turn = lock(&self.way.turn);
@@ -251,7 +251,8 @@ impl Publisher {
             Some(most) => pending >= most,
             None => {
                 let window = self.window.load(Ordering::Relaxed) as u64;
-                pending >= self.spare && self.pending_bytes() >= 2 * window || pending >= 2 * MOST_MESSAGES as u64
+                pending >= self.spare && self.pending_bytes() >= 2 * window
+                    || pending >= 2 * MAX_IN_FLIGHT_MESSAGES as u64
             }
         }
     }
@@ -283,7 +284,7 @@ impl Row {
         let waiting = {
             let mut turn = lock(&this.way.turn);
             if turn.items.capacity() == 0 {
-                turn.items.reserve_exact(BURST);
+                turn.items.reserve_exact(SEND_THRESHOLD);
             }
             turn.items.push(item);
             turn.items.len()
@@ -292,7 +293,7 @@ impl Row {
             let hand_over = publisher.getattr(intern!(py, "hand_over"))?;
             event_loop.call_method1(intern!(py, "call_soon"), (hand_over,))?;
             this.promised.store(true, Ordering::Relaxed);
-        } else if waiting >= BURST {
+        } else if waiting >= SEND_THRESHOLD {
             this.way.hand_over()?;
         }
         Ok(())

@@ -17,7 +17,7 @@ use base::error::{JetError, Result};
 
 /// Time for which the driver's own thread stays parked after a short call, and the maximum delay of data that is queued
 /// meanwhile. A longer call unparks it at once.
-const AWAY: Duration = Duration::from_millis(1);
+const PARK_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// A single-threaded runtime and the state of its driving threads.
 pub struct Driver {
@@ -75,7 +75,7 @@ impl Driver {
             self.inside.store(false, SeqCst);
             loop {
                 let gone = self.gone.load(SeqCst);
-                std::thread::park_timeout(AWAY);
+                std::thread::park_timeout(PARK_TIMEOUT);
                 let hurry = self.hurry.swap(false, SeqCst);
                 if self.guests.load(SeqCst) == 0 && (hurry || self.gone.load(SeqCst) == gone) {
                     break;
@@ -84,15 +84,15 @@ impl Driver {
         }
     }
 
-    /// Waits for `work` in this thread, and drives the runtime meanwhile. `None` if `patience` elapses first.
-    pub fn visit<T>(&self, work: impl Future<Output = T>, patience: Duration) -> Option<T> {
+    /// Waits for `work` in this thread, and drives the runtime meanwhile. `None` if `max_wait` elapses first.
+    pub fn visit<T>(&self, work: impl Future<Output = T>, max_wait: Duration) -> Option<T> {
         let begin = Instant::now();
         let done = {
             let _guest = Guest::new(self);
-            self.runtime.block_on(async { tokio::time::timeout(patience, work).await.ok() })
+            self.runtime.block_on(async { tokio::time::timeout(max_wait, work).await.ok() })
         };
         // After a long wait the runtime can have more work than this thread waited for.
-        if done.is_none() || begin.elapsed() > AWAY {
+        if done.is_none() || begin.elapsed() > PARK_TIMEOUT {
             self.hurry.store(true, SeqCst);
             self.thread.get().inspect(|thread| thread.unpark());
         }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn work_continues_after_patience_elapses() {
+    fn work_continues_after_the_wait_elapses() {
         let driver = Driver::start().unwrap();
         let (send, heard) = channel();
         let never = async {

@@ -38,12 +38,12 @@ pub fn has_begun() -> bool {
     ENDED.load(SeqCst)
 }
 
-/// Begins finalization, in the thread that finalizes. Waits at most `patience` for calls in progress.
-pub fn begin(patience: Duration) {
+/// Begins finalization, in the thread that finalizes. Waits at most `max_wait` for calls in progress.
+pub fn begin(max_wait: Duration) {
     let _only_once = LAST.set(std::thread::current().id());
     ENDED.store(true, SeqCst);
     let begun = Instant::now();
-    while CALLS.load(SeqCst) > 0 && begun.elapsed() < patience {
+    while CALLS.load(SeqCst) > 0 && begun.elapsed() < max_wait {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

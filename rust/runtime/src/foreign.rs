@@ -71,9 +71,9 @@ mod tests {
 
     use super::*;
 
-    struct Owned(Sender<usize>);
+    struct SentOnDrop(Sender<usize>);
 
-    impl Drop for Owned {
+    impl Drop for SentOnDrop {
         fn drop(&mut self) {
             self.0.send(lock::held()).unwrap();
         }
@@ -82,10 +82,10 @@ mod tests {
     #[test]
     fn value_is_dropped_later_and_without_locks() {
         let (send, dropped) = channel();
-        let mut first = Foreign::new(Owned(send.clone()));
+        let mut first = Foreign::new(SentOnDrop(send.clone()));
         assert!(first.get().is_some() && first.get_mut().is_some());
         drop(first);
-        let rest = Foreign::new(Owned(send));
+        let rest = Foreign::new(SentOnDrop(send));
         assert_eq!(dropped.recv(), Ok(0));
         drop(rest);
         assert_eq!(dropped.recv(), Ok(0));

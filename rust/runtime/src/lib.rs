@@ -45,9 +45,9 @@ struct Stamped {
 // Lock-free, so a fork in another thread cannot leave a held lock in the child.
 static CURRENT: LazyLock<ArcSwapOption<Stamped>> = LazyLock::new(ArcSwapOption::empty);
 
-/// Waits for `work` in this thread, and drives the runtime meanwhile. `None` if `patience` elapses first.
-pub fn visit<T>(work: impl Future<Output = T>, patience: Duration) -> Result<Option<T>> {
-    Ok(current()?.driver.visit(work, patience))
+/// Waits for `work` in this thread, and drives the runtime meanwhile. `None` if `max_wait` elapses first.
+pub fn visit<T>(work: impl Future<Output = T>, max_wait: Duration) -> Result<Option<T>> {
+    Ok(current()?.driver.visit(work, max_wait))
 }
 
 /// Returns a handle of this process's runtime, and starts the runtime if necessary.
@@ -81,7 +81,7 @@ fn current() -> Result<Arc<Stamped>> {
 }
 
 /// Time after which a shutdown gives up on a server that neither reads nor writes.
-const STALL: Duration = Duration::from_secs(2);
+const STALL_LIMIT: Duration = Duration::from_secs(2);
 /// The same at the end of the process, which has one second after Ctrl-C.
 const LAST_STALL: Duration = Duration::from_millis(300);
 
@@ -94,7 +94,7 @@ pub fn ending() {
 
 /// Returns how long to wait for a connection without progress.
 pub fn stall() -> Duration {
-    if ENDING.load(Ordering::Relaxed) { LAST_STALL } else { STALL }
+    if ENDING.load(Ordering::Relaxed) { LAST_STALL } else { STALL_LIMIT }
 }
 
 /// Starts work that continues after its owner is dropped. [`lingering`] waits for it.

@@ -18,13 +18,13 @@ pub struct AckSubject<'a> {
 ///
 /// The newer form has the domain and the account hash after `ACK`, and can have more tokens at the end.
 pub fn parse_ack_subject(reply: &str) -> Option<AckSubject<'_>> {
-    const MOST: usize = 12;
+    const MAX_TOKENS: usize = 12;
     let rest = reply.strip_prefix("$JS.ACK.")?;
     // Ends of the tokens. This runs for every message, and most of its time is the search for dots, so one pass finds
     // all.
-    let mut ends = [0; MOST];
+    let mut ends = [0; MAX_TOKENS];
     let mut count = 0;
-    for end in memchr_iter(b'.', rest.as_bytes()).chain([rest.len()]).take(MOST) {
+    for end in memchr_iter(b'.', rest.as_bytes()).chain([rest.len()]).take(MAX_TOKENS) {
         ends[count] = end;
         count += 1;
     }

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use crate::frames;
 
 /// Bytes from which a payload is not copied.
-const LARGE: usize = 16 << 10;
+const ZERO_COPY_BYTES: usize = 16 << 10;
 /// Bytes above which an empty buffer returns its memory.
-const SPARE: usize = 1 << 20;
+const MAX_RETAINED_BYTES: usize = 1 << 20;
 /// Large payloads in one vectored write.
-const SLICES: usize = 8;
+const MAX_SLICES: usize = 8;
 
 /// Frames that wait to be written, in order.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl FrameBuffer {
     pub fn put_message(&mut self, message: &OutboundMessage) {
         let payload = &message.payload;
         frames::head(&mut self.bytes, message);
-        if payload.len() < LARGE {
+        if payload.len() < ZERO_COPY_BYTES {
             self.bytes.extend_from_slice(payload);
         } else {
             self.large.push_back((self.bytes.len(), payload.clone()));
@@ -59,7 +59,7 @@ impl FrameBuffer {
         self.bytes.clear();
         self.large.clear();
         (self.at, self.large_bytes) = (0, 0);
-        if self.bytes.capacity() > SPARE {
+        if self.bytes.capacity() > MAX_RETAINED_BYTES {
             self.bytes = Vec::new();
         }
     }
@@ -72,12 +72,12 @@ impl FrameBuffer {
                 slices.push(IoSlice::new(bytes));
             }
         };
-        for (place, payload) in self.large.iter().take(SLICES) {
+        for (place, payload) in self.large.iter().take(MAX_SLICES) {
             add(self.bytes.get(at..*place).unwrap_or_default());
             add(payload);
             at = *place;
         }
-        if self.large.len() <= SLICES {
+        if self.large.len() <= MAX_SLICES {
             add(self.bytes.get(at..).unwrap_or_default());
         }
     }
@@ -106,7 +106,10 @@ mod tests {
 
     #[test]
     fn partial_writes_of_any_size_yield_the_same_bytes() {
-        let sizes = [3, LARGE, 0, LARGE - 1, LARGE + 5].into_iter().chain([LARGE; SLICES + 3]).chain([7]);
+        let sizes = [3, ZERO_COPY_BYTES, 0, ZERO_COPY_BYTES - 1, ZERO_COPY_BYTES + 5]
+            .into_iter()
+            .chain([ZERO_COPY_BYTES; MAX_SLICES + 3])
+            .chain([7]);
         let messages: Vec<_> = sizes
             .enumerate()
             .map(|(i, size)| OutboundMessage {
@@ -118,7 +121,7 @@ mod tests {
             .collect();
         let mut wanted = Vec::new();
         messages.iter().for_each(|message| frames::publish(&mut wanted, message));
-        for most in [1, 1000, LARGE, usize::MAX] {
+        for most in [1, 1000, ZERO_COPY_BYTES, usize::MAX] {
             let (mut block, mut written) = (FrameBuffer::default(), Vec::new());
             messages.iter().for_each(|message| block.put_message(message));
             while !block.is_empty() {

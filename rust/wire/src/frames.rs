@@ -76,7 +76,7 @@ impl PublishFrame<'_> {
 }
 
 /// First line of a header block. An empty line ends the block.
-pub const VERSION: &[u8] = b"NATS/1.0\r\n";
+pub const VERSION_LINE: &[u8] = b"NATS/1.0\r\n";
 
 /// Appends one header line.
 pub fn header(out: &mut Vec<u8>, name: &[u8], value: &str) {
@@ -88,7 +88,7 @@ pub fn header(out: &mut Vec<u8>, name: &[u8], value: &str) {
 
 /// Appends a header block.
 pub fn header_block(out: &mut Vec<u8>, headers: &HeaderMap) {
-    out.extend_from_slice(VERSION);
+    out.extend_from_slice(VERSION_LINE);
     for (name, values) in headers.iter() {
         values.iter().for_each(|value| header(out, name.as_ref(), value.as_str()));
     }

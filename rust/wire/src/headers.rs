@@ -11,7 +11,7 @@ use std::str;
 /// Values by header name, sorted, so that repeated reads of a message return equal rows.
 pub type Headers = BTreeMap<String, Vec<String>>;
 
-const VERSION: &str = "NATS/";
+const VERSION_PREFIX: &str = "NATS/";
 /// The only version of the format.
 const KNOWN_VERSION: &str = "NATS/1.0";
 
@@ -30,7 +30,7 @@ impl<'a> Lines<'a> {
     /// Starts after the status line.
     pub fn of(text: &'a str) -> Self {
         let mut lines = text.lines().peekable();
-        lines.next_if(|first| first.starts_with(VERSION));
+        lines.next_if(|first| first.starts_with(VERSION_PREFIX));
         Lines(lines)
     }
 

@@ -9,7 +9,7 @@ use crate::message::{Message, Offsets};
 /// Maximum length of a protocol line in bytes. An INFO can list thousands of servers.
 pub const MAX_LINE: usize = 1 << 20;
 /// Bytes requested in one read.
-const READ: usize = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
 
 /// A protocol operation of the server. The number of a message is its subscription's sid.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ impl Parser {
     /// Returns the buffer for the next read, with spare capacity.
     pub fn room(&mut self) -> &mut BytesMut {
         let missing = self.need.saturating_sub(self.buffer.len());
-        if self.buffer.capacity() - self.buffer.len() < missing.max(READ / 4) {
-            self.buffer.reserve(missing.max(READ));
+        if self.buffer.capacity() - self.buffer.len() < missing.max(READ_BYTES / 4) {
+            self.buffer.reserve(missing.max(READ_BYTES));
         }
         &mut self.buffer
     }
@@ -86,7 +86,7 @@ impl Parser {
         };
         let rest = chunk.get(at..).unwrap_or_default();
         if !rest.is_empty() {
-            self.buffer.reserve(self.need.max(READ));
+            self.buffer.reserve(self.need.max(READ_BYTES));
             self.buffer.extend_from_slice(rest);
         }
         Ok(())

@@ -99,8 +99,8 @@ pub fn check_header(name: &str, value: &str) -> Result<()> {
 
 /// Returns the first 80 characters of a text, for an error.
 fn shorten(text: &str) -> String {
-    const KEEP: usize = 80;
-    match text.char_indices().nth(KEEP) {
+    const MAX_QUOTED: usize = 80;
+    match text.char_indices().nth(MAX_QUOTED) {
         Some((cut, _)) => format!("{}...", &text[..cut]),
         None => text.to_owned(),
     }

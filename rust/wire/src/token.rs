@@ -3,9 +3,9 @@
 
 /// Appends the token of a number, lowest digit first.
 pub fn write_token(mut token: u64, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+    const BASE_64: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
     loop {
-        out.push(DIGITS[(token & 63) as usize]);
+        out.push(BASE_64[(token & 63) as usize]);
         token >>= 6;
         if token == 0 {
             return;

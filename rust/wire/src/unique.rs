@@ -2,23 +2,23 @@
 
 use base::error::{JetError, Result};
 
-const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Digits of 128 bits in base 62.
-const LENGTH: usize = 22;
+const ID_LENGTH: usize = 22;
 /// Digits of 71 bits in base 62.
-const SHORT: usize = 12;
+const SHORT_ID_LENGTH: usize = 12;
 
 /// Returns 22 random letters and digits.
 ///
 /// They are from the operating system, because a generator in this process would repeat its numbers in a forked
 /// process.
 pub fn id() -> Result<String> {
-    digits(LENGTH)
+    digits(ID_LENGTH)
 }
 
 /// Returns 12 random letters and digits (71 bits), for subjects that every message carries.
 pub fn short_id() -> Result<String> {
-    digits(SHORT)
+    digits(SHORT_ID_LENGTH)
 }
 
 fn digits(length: usize) -> Result<String> {
@@ -26,7 +26,7 @@ fn digits(length: usize) -> Result<String> {
     getrandom::fill(&mut random).map_err(|err| JetError::Internal(format!("no random numbers: {err}")))?;
     let mut number = u128::from_le_bytes(random);
     let digits = (0..length).map(|_| {
-        let digit = DIGITS[(number % 62) as usize];
+        let digit = BASE_62[(number % 62) as usize];
         number /= 62;
         char::from(digit)
     });

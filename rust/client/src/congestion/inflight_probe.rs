@@ -7,23 +7,23 @@
 
 use std::time::Duration;
 
-use super::MOST_MESSAGES;
+use super::MAX_IN_FLIGHT_MESSAGES;
 
 /// Few messages: fewer than the pool of reusable reply subjects (`publish::ack_tracker`). Windows of 400 to 900 reach
 /// the same rate (benches/history/diary.md).
-const FEW: usize = 900;
+const FEW_MESSAGES: usize = 900;
 /// RTT above which few messages cannot fill the link.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(5);
 /// Rounds of a trial and of the baseline before it. One round between them is skipped, because it still has the other
 /// number of messages in flight.
-const TRY: u32 = 4;
-const SKIP: u32 = 1;
+const TRIAL_ROUNDS: u32 = 4;
+const SKIPPED_ROUNDS: u32 = 1;
 /// Rounds between two trials, initially and at most.
-const FIRST_REST: u32 = 64;
-const MOST_REST: u32 = 4_096;
+const MIN_PAUSE_ROUNDS: u32 = 64;
+const MAX_PAUSE_ROUNDS: u32 = 4_096;
 /// Minimum ratio of delivery rates at which the trial wins, for many and for few messages.
-const WIDER: f64 = 1.15;
-const NARROWER: f64 = 1.0;
+const MIN_GAIN_OF_MANY: f64 = 1.15;
+const MIN_GAIN_OF_FEW: f64 = 1.0;
 
 /// Result of a trial, for the next publish loop of the connection.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ pub struct ProbeResult {
 
 impl Default for ProbeResult {
     fn default() -> Self {
-        ProbeResult { wide: false, rest: FIRST_REST }
+        ProbeResult { wide: false, rest: MIN_PAUSE_ROUNDS }
     }
 }
 
@@ -55,7 +55,7 @@ impl InFlightProbe {
 
     /// Maximum number of unacknowledged messages.
     pub fn most_messages(&self, round_trip: Duration) -> usize {
-        if self.wide || round_trip > LONG_ROUND_TRIP { MOST_MESSAGES } else { FEW }
+        if self.wide || round_trip > LONG_ROUND_TRIP { MAX_IN_FLIGHT_MESSAGES } else { FEW_MESSAGES }
     }
 
     /// Records a round with its delivery rate. Returns the result if a trial ended.
@@ -64,7 +64,7 @@ impl InFlightProbe {
             return None;
         }
         self.left = self.left.saturating_sub(1);
-        if self.left < TRY {
+        if self.left < TRIAL_ROUNDS {
             self.sum += rate;
         }
         if self.left > 0 {
@@ -74,16 +74,16 @@ impl InFlightProbe {
         let Some(other) = self.other.take() else {
             self.other = Some(sum);
             self.wide = !self.wide;
-            self.left = TRY + SKIP;
+            self.left = TRIAL_ROUNDS + SKIPPED_ROUNDS;
             return None;
         };
-        if sum > other * if self.wide { WIDER } else { NARROWER } {
-            self.rest = FIRST_REST;
+        if sum > other * if self.wide { MIN_GAIN_OF_MANY } else { MIN_GAIN_OF_FEW } {
+            self.rest = MIN_PAUSE_ROUNDS;
         } else {
             self.wide = !self.wide;
-            self.rest = (2 * self.rest).min(MOST_REST);
+            self.rest = (2 * self.rest).min(MAX_PAUSE_ROUNDS);
         }
-        self.left = self.rest + SKIP;
+        self.left = self.rest + SKIPPED_ROUNDS;
         Some(ProbeResult { wide: self.wide, rest: self.rest })
     }
 }
@@ -108,7 +108,7 @@ mod tests {
         assert!(wide_rounds(1_000, 1.0, 0.9) < 100 && wide_rounds(1_000, 1.0, 1.1) < 100);
         assert!(wide_rounds(1_000, 1.0, 1.5) > 900);
         let in_flight_probe = InFlightProbe::new(ProbeResult::default());
-        assert_eq!(in_flight_probe.most_messages(LONG_ROUND_TRIP), FEW);
-        assert_eq!(in_flight_probe.most_messages(2 * LONG_ROUND_TRIP), MOST_MESSAGES);
+        assert_eq!(in_flight_probe.most_messages(LONG_ROUND_TRIP), FEW_MESSAGES);
+        assert_eq!(in_flight_probe.most_messages(2 * LONG_ROUND_TRIP), MAX_IN_FLIGHT_MESSAGES);
     }
 }

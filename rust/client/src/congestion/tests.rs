@@ -188,7 +188,7 @@ fn slow_feed_keeps_the_window_and_the_next_loop_starts_from_the_estimate() {
     let published_window = Arc::new(AtomicUsize::new(0));
     let next = Congestion::new(&link.path, 0, 64 << 20, published_window.clone());
     assert_eq!((next.window(), published_window.load(Ordering::Relaxed)), (window, window));
-    assert_eq!(Congestion::new(&link.path, 1, 64 << 20, published_window).window(), FIRST, "another link");
+    assert_eq!(Congestion::new(&link.path, 1, 64 << 20, published_window).window(), INITIAL_WINDOW, "another link");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn measured_rate_only_opens_the_window() {
     path.measured(0, Duration::from_millis(20));
     let mut congestion = Congestion::new(&path, 0, 64 << 20, Arc::default());
     congestion.carries(1e6, 1 << 20, &path, 0);
-    assert_eq!(congestion.window(), FIRST);
+    assert_eq!(congestion.window(), INITIAL_WINDOW);
     congestion.carries(10e6, 1 << 20, &path, 0);
     assert_eq!(congestion.window(), 450_000);
     congestion.carries(1e9, 1 << 20, &path, 0);
@@ -227,7 +227,7 @@ fn low_rate_estimate_starts_with_the_smallest_window() {
     let path = PathEstimate::default();
     path.measured(0, Duration::from_millis(20));
     path.record_rate(0, 5_000.0);
-    assert_eq!(Congestion::new(&path, 0, 64 << 20, Arc::default()).window(), LEAST);
+    assert_eq!(Congestion::new(&path, 0, 64 << 20, Arc::default()).window(), MIN_WINDOW);
 }
 
 #[test]

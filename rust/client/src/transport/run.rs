@@ -26,13 +26,13 @@ use wire::parser::{Op, ParseError, Parser};
 /// stored before the limit was lowered may still arrive.
 const MAX_READ_BYTES: usize = 64 << 20;
 /// Maximum bytes of a received message for any limit that the server names.
-const MOST_EVER: usize = 1 << 30;
+const MAX_READ_BYTES_OF_ANY_SERVER: usize = 1 << 30;
 /// Reads before other tasks run.
-const READS: usize = 4;
+const READS_PER_POLL: usize = 4;
 /// PINGs that may be unanswered.
-const PINGS: u32 = 2;
+const MAX_UNANSWERED_PINGS: u32 = 2;
 /// Maximum time to write the rest when the connection ends.
-const LINGER: Duration = Duration::from_millis(250);
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_millis(250);
 
 pub struct TransportSettings {
     pub greeting: Greeting,
@@ -184,7 +184,7 @@ async fn drive(client: &Client, link: EstablishedLink, ping_period: Duration) ->
 }
 
 fn limit(info: &ServerInfo) -> usize {
-    info.max_payload.clamp(MAX_READ_BYTES, MOST_EVER)
+    info.max_payload.clamp(MAX_READ_BYTES, MAX_READ_BYTES_OF_ANY_SERVER)
 }
 
 impl Drive<'_> {
@@ -203,7 +203,7 @@ impl Drive<'_> {
         while self.silence.as_mut().poll(cx).is_ready() {
             let mut since = self.heard;
             if since.elapsed() >= self.ping_period {
-                if self.unanswered == PINGS {
+                if self.unanswered == MAX_UNANSWERED_PINGS {
                     return Poll::Ready(Ended::Stale);
                 }
                 self.unanswered += 1;
@@ -229,7 +229,7 @@ impl Drive<'_> {
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Ended> {
-        for _ in 0..READS {
+        for _ in 0..READS_PER_POLL {
             let read = std::pin::pin!(self.socket.read_buf(self.reader.room())).poll(cx);
             let count = match read {
                 Poll::Pending => return Ok(()),
@@ -341,7 +341,7 @@ impl Drive<'_> {
         if all_written && Pin::new(&mut self.socket).poll_shutdown(cx).is_ready() {
             return Poll::Ready(Ended::Wanted);
         }
-        let late = self.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        let late = self.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(FINAL_WRITE_TIMEOUT)));
         late.as_mut().poll(cx).map(|()| Ended::Wanted)
     }
 }

@@ -13,7 +13,7 @@ use base::lock::lock;
 use wire::message::Message;
 
 /// Maximum number of buffered messages, above any pull loop's or publish window's. Further ones are discarded.
-const CAPACITY: usize = 1 << 20;
+const MAX_QUEUED_MESSAGES: usize = 1 << 20;
 
 /// Capacity in messages above which the buffer is freed.
 const MAX_RETAINED_MESSAGES: usize = 4096;
@@ -38,7 +38,7 @@ impl Inbox {
             if waiting.messages.is_empty() {
                 std::mem::swap(&mut waiting.messages, messages);
             } else {
-                let room = CAPACITY.saturating_sub(waiting.messages.len());
+                let room = MAX_QUEUED_MESSAGES.saturating_sub(waiting.messages.len());
                 messages.truncate(room);
                 waiting.messages.append(messages);
             }

@@ -275,7 +275,7 @@ fn single(json: &mut Json<'_>, is_wide: bool) -> Parsed<f32> {
 }
 
 #[inline]
-fn date(json: &mut Json<'_>) -> Parsed<i32> {
+fn date(json: &mut Json<'_>) -> Parsed<i64> {
     let start = json.at;
     let plain = json.string()?;
     match number::days(plain.unwrap_or(&json.unescaped)) {

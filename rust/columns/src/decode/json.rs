@@ -5,7 +5,7 @@ use arrow_schema::FieldRef;
 use super::number::Number;
 
 /// Maximum nesting, so that hostile input cannot overflow the stack.
-const MAX_DEPTH: usize = 128;
+const MAX_NESTING: usize = 128;
 
 /// The document is malformed. [`Json::fault`] has the reason.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl<'a> Json<'a> {
         if self.peek() != open {
             return self.fail(Reason::Expected(what), self.at);
         }
-        if self.depth == MAX_DEPTH {
+        if self.depth == MAX_NESTING {
             return self.syntax("nested deeper than 128");
         }
         self.at += 1;

@@ -8,7 +8,7 @@ use super::column::{Bytes, ColumnDecoder};
 use super::json::{Json, JsonStep, Parsed, Reason};
 
 /// Number of entries up to which a linear search is faster than a hash table.
-const FEW: usize = 12;
+const MAX_LINEAR_SEARCH: usize = 12;
 
 /// Parses an object as keys and values. A repeated key has its last value, at its first position.
 pub fn map(keys: &mut Bytes, items: &mut ColumnDecoder, json: &mut Json<'_>) -> Parsed<()> {
@@ -24,7 +24,7 @@ pub fn map(keys: &mut Bytes, items: &mut ColumnDecoder, json: &mut Json<'_>) -> 
     }
     let distinct = match items.len() - first {
         0 | 1 => true,
-        ..=FEW => (first..items.len()).all(|i| (first..i).all(|j| keys.get(i) != keys.get(j))),
+        ..=MAX_LINEAR_SEARCH => (first..items.len()).all(|i| (first..i).all(|j| keys.get(i) != keys.get(j))),
         count => (first..items.len()).map(|i| keys.get(i)).collect::<HashSet<_>>().len() == count,
     };
     if distinct {
@@ -147,7 +147,7 @@ impl Members {
         }
         let plain = json.key()?;
         let name = plain.unwrap_or(&json.unescaped);
-        let found = if self.columns.len() <= FEW {
+        let found = if self.columns.len() <= MAX_LINEAR_SEARCH {
             self.fields.iter().position(|field| field.name().as_bytes() == name)
         } else {
             self.by_name.get(name).copied()

@@ -23,7 +23,7 @@ mod reply_reuse;
 use attribution::Claim;
 pub use effect::{Effect, Reply};
 pub use reply_reuse::SUSPENSION;
-use reply_reuse::{POOL, ReplyReuse};
+use reply_reuse::{REUSABLE_TOKENS, ReplyReuse};
 
 /// A message of the publish loop.
 pub struct InFlightMessage {
@@ -213,7 +213,7 @@ impl AckTracker {
         self.bytes += sent.bytes;
         sent.ambiguous = false;
         // With more tokens in turn than the server caches, reuse gains nothing.
-        if self.moving().0 <= POOL
+        if self.moving().0 <= REUSABLE_TOKENS
             && let Some(index) = self.reusable.front().copied()
             && let Some(claim) = self.reuse.claim(sent.body.subject_text(), now)
         {

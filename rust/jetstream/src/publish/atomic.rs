@@ -43,7 +43,7 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, results: &mut Fill<'_>
     }
     let timeout = window.timeout;
     let deadline = Instant::now() + timeout;
-    let mut patience = NoResponderRetry::new(conn, &window.prefix, deadline);
+    let mut retry = NoResponderRetry::new(conn, &window.prefix, deadline);
     loop {
         match timeout_at(deadline, attempt(conn, &rows, results, timeout)).await {
             Err(_) => {
@@ -52,8 +52,8 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, results: &mut Fill<'_>
             // The server has stored no row, and the stream may be without a leader for a moment.
             Ok(Err(JetError::Batch { row, cause })) => {
                 let JetError::NoStream { subject } = *cause else { return Err(JetError::Batch { row, cause }) };
-                if !patience.more(&subject).await {
-                    return Err(refused(row, patience.error(subject, timeout)));
+                if !retry.more(&subject).await {
+                    return Err(refused(row, retry.error(subject, timeout)));
                 }
             }
             Ok(ended) => return ended,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::publish::rows::{NULL, Rows, Subjects};
 use base::error::{JetError, Result};
 use client::transport::Client;
-use wire::arena::{Arena, LARGE};
+use wire::arena::{Arena, OWN_ALLOCATION_BYTES};
 use wire::frames::{self, PublishFrame};
 use wire::nats::header::{NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
 use wire::nats::{HeaderMap, HeaderValue, Subject};
@@ -84,7 +84,7 @@ impl Body {
     pub fn wire_payload(&self, arena: &mut Arena) -> Option<Bytes> {
         match self {
             Body::Row(rows, row) => Some(match rows.payloads.get(*row)? {
-                small if small.len() < LARGE => arena.copy(small),
+                small if small.len() < OWN_ALLOCATION_BYTES => arena.copy(small),
                 _ => Bytes::from_owner(InPlace { rows: rows.clone(), row: *row }),
             }),
             Body::Single(single) => Some(single.payload.clone()),
@@ -172,7 +172,7 @@ impl Body {
     /// Sends the message if there is room, with this reply subject. `block` is the buffer for its headers. A large
     /// payload is not sent, because this path copies.
     pub fn send_now(&self, client: &Client, reply: &[u8], block: &mut Vec<u8>) -> bool {
-        let Some(payload) = self.payload().filter(|payload| payload.len() < LARGE) else { return false };
+        let Some(payload) = self.payload().filter(|payload| payload.len() < OWN_ALLOCATION_BYTES) else { return false };
         block.clear();
         self.write_headers(block);
         client.send_now(&PublishFrame { subject: self.subject_text(), reply, headers: block, payload })

@@ -49,17 +49,17 @@ enum BatchEnd {
 pub async fn fast(conn: &Connection, feed: RowFeed, results: &mut Fill<'_>, window: &Window) -> Result<()> {
     let growth = Growth::new(conn, window);
     let mut fast = Fast { conn, feed, results, window, growth, again: VecDeque::new(), any: false, heard: true };
-    let (mut empty, mut patience) = (0, None);
+    let (mut empty, mut retry) = (0, None);
     while let Some(item) = fast.next().await? {
         let (before, subject) = (fast.results.outcome.stored(), item.1.subject().to_string());
         let end = unconstrained(fast.one_batch(item)).await?;
         if matches!(end, BatchEnd::Unheard) {
             let new = || NoResponderRetry::new(conn, &window.prefix, Instant::now() + window.timeout);
             // If a retry is pointless, the next attempt is the last.
-            fast.heard = patience.get_or_insert_with(new).more(&subject).await;
+            fast.heard = retry.get_or_insert_with(new).more(&subject).await;
             continue;
         }
-        (patience, fast.heard) = (None, true);
+        (retry, fast.heard) = (None, true);
         empty = if fast.results.outcome.stored() > before { 0 } else { empty + 1 };
         match end {
             BatchEnd::Refused if empty == MAX_EMPTY_BATCHES => {

@@ -17,7 +17,7 @@ use base::error::{JetError, Result};
 use columns::encode;
 
 /// Number of messages whose rows are grouped by subject together.
-const WINDOW: usize = 16;
+const MESSAGES_PER_GROUPING: usize = 16;
 /// Fastest level of zstd. Higher levels compress a table by a tenth more in twice the time.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -103,7 +103,11 @@ impl Pack {
 
     /// Returns the number of rows to pass at once.
     pub fn window(&self) -> usize {
-        if self.subject.columns().next().is_none() { self.rows } else { self.rows.saturating_mul(WINDOW) }
+        if self.subject.columns().next().is_none() {
+            self.rows
+        } else {
+            self.rows.saturating_mul(MESSAGES_PER_GROUPING)
+        }
     }
 
     /// Packs rows into messages. The first row is row `at` of the table.

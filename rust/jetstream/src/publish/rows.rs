@@ -149,7 +149,7 @@ impl Rows {
         if id.is_none() && own.is_none() && self.fixed.is_empty() {
             return;
         }
-        out.extend_from_slice(frames::VERSION);
+        out.extend_from_slice(frames::VERSION_LINE);
         for (name, values) in own.iter().flat_map(|own| own.iter()) {
             let replaced =
                 id.is_some() && *name == NATS_MESSAGE_ID || self.fixed.iter().any(|(fixed, _)| fixed == name);

@@ -22,7 +22,7 @@ use crate::publish::puback::{Origin, PubAck};
 use crate::publish::publisher::Urgent;
 use base::error::{JetError, Result};
 use client::Connection;
-use client::congestion::{Congestion, MOST_MESSAGES};
+use client::congestion::{Congestion, MAX_IN_FLIGHT_MESSAGES};
 use client::refusals::Refusals;
 use client::traffic::{InFlightGuard, Verb};
 use client::transport::{SendRejected, Subscriber};
@@ -43,7 +43,7 @@ use send::Sequencer;
 use stream_probe::StreamProbes;
 
 /// Interval of the checks for lost links and expired messages.
-const TICK: Duration = Duration::from_millis(100);
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone)]
 pub struct Window {
@@ -112,7 +112,7 @@ pub async fn run(
         again: VecDeque::new(),
         no_responders: NoResponders::default(),
         probes: StreamProbes::new(window.timeout, now),
-        tracker: AckTracker::new(window.max_inflight.unwrap_or(MOST_MESSAGES), window.resend != Some(false)),
+        tracker: AckTracker::new(window.max_inflight.unwrap_or(MAX_IN_FLIGHT_MESSAGES), window.resend != Some(false)),
         flow: FlowControl::new(controller, now),
         window,
         ack_inbox: AckInbox { prefix: inbox.into_bytes(), subscriber, arena: Arena::default(), block: Vec::new() },
@@ -208,7 +208,7 @@ struct PublishLoop<'a, F, O> {
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
     async fn drive(&mut self) -> Result<()> {
-        let mut tick = tokio::time::interval(TICK);
+        let mut tick = tokio::time::interval(TICK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut link = self.conn.link.clone();
         loop {
@@ -273,8 +273,8 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         if let Some(until) = self.conn.path.reuse_suspended() {
             self.tracker.suspend_reuse(until);
         }
-        let mut up = self.terminal_error.is_some()
-            || (self.order.is_first && self.duplicates.lookup.is_none() && self.is_up());
+        let mut up =
+            self.terminal_error.is_some() || (self.order.is_first && self.duplicates.lookup.is_none() && self.is_up());
         while up && self.tracker.len() < self.tracker.window() {
             let Some(sent) = self.at_hand()? else { break };
             if let Some(token) = self.send_now(sent) {

@@ -32,7 +32,7 @@ pub use redelivery::{Cancel, ConsumerTraits, LastDelivery};
 pub use sink::{MessageSink, Sink, Unclaimed, Undelivered};
 
 /// Time after the deadline in which the server's status for a request may still arrive.
-const GRACE: Duration = Duration::from_millis(250);
+const REQUEST_GRACE: Duration = Duration::from_millis(250);
 /// Pause before the next request to a consumer without a leader.
 const FETCH_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -114,7 +114,7 @@ impl PullSubscription {
         let (inbox, request, heard, reduced) = (None, None, false, false);
         let mut job = FetchCall { sub: self, fetched, inbox, request, heard, reduced, late, member };
         // The call ends in time wherever it waits, with the messages so far. Tokio's budget would yield every 128 messages.
-        let last = fetch.timeout.saturating_add(2 * GRACE);
+        let last = fetch.timeout.saturating_add(2 * REQUEST_GRACE);
         let done = tokio::time::timeout(last, unconstrained(job.run(fetch))).await.unwrap_or(Ok(()));
         self.idle().extend(job.inbox.take());
         match done {

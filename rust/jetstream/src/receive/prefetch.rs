@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use client::Connection;
-use client::congestion::{BURST, Congestion, SHORTEST};
+use client::congestion::{AGGREGATION_ALLOWANCE, Congestion, MIN_MEASURABLE};
 
 /// Concurrent requests: while one is served the next ones have arrived, although each takes half an RTT.
-pub const REQUESTS: usize = 4;
+pub const OUTSTANDING_REQUESTS: usize = 4;
 /// Initial window in bytes.
 const FIRST_PREFETCH_BYTES: usize = 64 << 10;
 /// Maximum growth factor after the first window.
@@ -51,7 +51,7 @@ impl Train {
     /// time since the request counts too.
     fn rate(&self, mean: usize, trip: Duration) -> f64 {
         let came = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        let took = came.max(self.asked.elapsed().saturating_sub(trip + BURST)).max(SHORTEST);
+        let took = came.max(self.asked.elapsed().saturating_sub(trip + AGGREGATION_ALLOWANCE)).max(MIN_MEASURABLE);
         self.bytes(mean) as f64 / took.as_secs_f64()
     }
 
@@ -73,7 +73,7 @@ impl Prefetch {
             Default::default(),
         );
         let new = conn.path_back.known(breaks).rate == 0.0;
-        let (mean, requests) = (mean.max(1), requests.clamp(1, REQUESTS));
+        let (mean, requests) = (mean.max(1), requests.clamp(1, OUTSTANDING_REQUESTS));
         Prefetch { congestion, mean, requests, came: 0, new, trip: Duration::ZERO, first: None }
     }
 

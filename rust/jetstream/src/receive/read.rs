@@ -44,12 +44,12 @@ pub use reader::Reader;
 use request_sizes::{Place, RequestSizes};
 
 /// Inactivity after which the server deletes the consumer, and the expiry of requests.
-const INACTIVE: Duration = Duration::from_secs(30);
-const EXPIRES: Duration = Duration::from_secs(20);
+const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
+const REQUEST_EXPIRES: Duration = Duration::from_secs(20);
 /// Silence after which the server counts as unavailable. Heartbeats arrive three times as often.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(6);
+const READ_SILENCE_TIMEOUT: Duration = Duration::from_secs(6);
 /// Default time for which a read retries while no server answers.
-pub const OUTAGE: Duration = Duration::from_secs(60);
+pub const MAX_OUTAGE: Duration = Duration::from_secs(60);
 /// Maximum wait for the response to the consumer's deletion.
 const DELETE_WAIT: Duration = Duration::from_millis(250);
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -57,9 +57,9 @@ const READ_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// a header with its size, which costs more than a small payload.
 const LARGE_MESSAGE: usize = 1024;
 /// Approximate size of a message without its payload.
-const BARE: usize = 256;
+const BARE_MESSAGE: usize = 256;
 /// Approximate overhead that the server counts in addition to the stored size.
-const REPLY: usize = 128;
+const MESSAGE_OVERHEAD: usize = 128;
 
 /// Item of a reader: a batch, or a report of lost messages or a rolled back stream.
 #[allow(clippy::large_enum_variant)] // almost every item is a batch

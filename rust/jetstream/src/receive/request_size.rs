@@ -19,8 +19,8 @@ use crate::receive::pull::{PULL_ROWS, PullOptions};
 /// Maximum number of messages per request, at any rate.
 const MAX_REQUEST_ROWS: usize = 4 * PULL_ROWS;
 /// Durations of a full request below which the size grows, and above which it shrinks.
-const QUICK: Duration = Duration::from_millis(100);
-const SLOW: Duration = Duration::from_millis(400);
+const GROW_BELOW: Duration = Duration::from_millis(100);
+const SHRINK_ABOVE: Duration = Duration::from_millis(400);
 
 pub struct RequestSize(AtomicUsize);
 
@@ -38,19 +38,19 @@ impl RequestSize {
     /// Records a completed request: number of messages and duration.
     pub fn learn(&self, rows: usize, took: Duration) {
         let most = self.most();
-        if rows >= most && took < QUICK {
+        if rows >= most && took < GROW_BELOW {
             self.0.store((most * 2).min(MAX_REQUEST_ROWS), Ordering::Relaxed);
-        } else if took > SLOW {
+        } else if took > SHRINK_ABOVE {
             self.0.store((most / 2).max(PULL_ROWS), Ordering::Relaxed);
         }
     }
 }
 
 /// Time for which the server's `max_ack_pending` is cached. `update_consumer` may change it.
-const FRESH: Duration = Duration::from_secs(10);
+const ACK_WINDOW_TTL: Duration = Duration::from_secs(10);
 /// Initial and maximum silence of a `no_wait` request before the server is asked.
-const PATIENCE: Duration = Duration::from_millis(20);
-const MOST_PATIENCE: Duration = Duration::from_secs(2);
+const MIN_SILENCE: Duration = Duration::from_millis(20);
+const MAX_SILENCE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub struct AckWindow {
@@ -62,7 +62,7 @@ pub struct AckWindow {
 
 impl AckWindow {
     fn fresh(&self) -> Option<Option<usize>> {
-        self.known.filter(|(_, since)| since.elapsed() < FRESH).map(|(most, _)| most)
+        self.known.filter(|(_, since)| since.elapsed() < ACK_WINDOW_TTL).map(|(most, _)| most)
     }
 
     /// Returns the number of messages that a call with `rows` of them may still ask for; `None` if the window is full.
@@ -72,9 +72,9 @@ impl AckWindow {
     }
 
     /// Returns the silence of this request after which the server is asked; `None`: never.
-    pub fn patience(&self, request: &PullOptions) -> Option<Duration> {
+    pub fn allowed_silence(&self, request: &PullOptions) -> Option<Duration> {
         let limited = self.fresh() != Some(None);
-        (request.no_wait && limited).then(|| PATIENCE.saturating_mul(1 << self.slow.min(16)).min(MOST_PATIENCE))
+        (request.no_wait && limited).then(|| MIN_SILENCE.saturating_mul(1 << self.slow.min(16)).min(MAX_SILENCE))
     }
 
     /// Returns the last known window.
@@ -102,14 +102,14 @@ mod tests {
     fn fast_full_requests_grow() {
         let rows = RequestSize::default();
         rows.learn(PULL_ROWS - 1, Duration::ZERO);
-        rows.learn(PULL_ROWS, QUICK * 2);
+        rows.learn(PULL_ROWS, GROW_BELOW * 2);
         assert_eq!(rows.most(), PULL_ROWS);
         for most in [2, 4, 4] {
-            rows.learn(rows.most(), QUICK / 2);
+            rows.learn(rows.most(), GROW_BELOW / 2);
             assert_eq!(rows.most(), most * PULL_ROWS);
         }
         for most in [2, 1, 1] {
-            rows.learn(rows.most(), SLOW * 2);
+            rows.learn(rows.most(), SHRINK_ABOVE * 2);
             assert_eq!(rows.most(), most * PULL_ROWS);
         }
     }
@@ -129,12 +129,12 @@ mod tests {
         let at_hand = PullOptions { batch: 1, no_wait: true, ..PullOptions::default() };
         let waiting = PullOptions { no_wait: false, ..at_hand };
         let mut window = AckWindow::default();
-        assert_eq!((window.patience(&at_hand), window.patience(&waiting)), (Some(PATIENCE), None));
+        assert_eq!((window.allowed_silence(&at_hand), window.allowed_silence(&waiting)), (Some(MIN_SILENCE), None));
         window.slow = 2;
-        assert_eq!(window.patience(&at_hand), Some(PATIENCE * 4));
+        assert_eq!(window.allowed_silence(&at_hand), Some(MIN_SILENCE * 4));
         window.slow = 60;
-        assert_eq!(window.patience(&at_hand), Some(MOST_PATIENCE));
+        assert_eq!(window.allowed_silence(&at_hand), Some(MAX_SILENCE));
         window.learn(None);
-        assert_eq!(window.patience(&at_hand), None);
+        assert_eq!(window.allowed_silence(&at_hand), None);
     }
 }

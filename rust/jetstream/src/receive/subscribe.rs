@@ -20,11 +20,11 @@ use client::outbox::OutboxSlot;
 use runtime::task::spawn;
 use wire::message::Message;
 
-mod flow;
+mod flow_control_replies;
 mod pump;
 mod wait;
 
-use flow::FlowControl;
+use flow_control_replies::FlowControlReplies;
 use pump::Pump;
 pub use wait::Ready;
 
@@ -80,11 +80,11 @@ enum WaitingMessages {
 impl WaitingMessages {
     /// Creates the entry behind this many buffered bytes. Above 1 MiB the exact allocator is used.
     fn behind(bytes: usize, message: Message) -> Self {
-        const LARGE: usize = 16 << 10;
-        const MANY: usize = 1 << 20;
-        if message.payload().len() >= LARGE {
+        const LARGE_PAYLOAD: usize = 16 << 10;
+        const MANY_BYTES: usize = 1 << 20;
+        if message.payload().len() >= LARGE_PAYLOAD {
             WaitingMessages::Large(Box::new(message))
-        } else if bytes >= MANY {
+        } else if bytes >= MANY_BYTES {
             WaitingMessages::Message(Received::one_of_many(&message))
         } else {
             WaitingMessages::Message(message.into())
@@ -105,7 +105,7 @@ struct SubscriptionState {
     queue: VecDeque<WaitingMessages>,
     messages: usize,
     bytes: usize,
-    flow: FlowControl,
+    flow: FlowControlReplies,
     delivered: u64,
     dropped: u64,
     ended: bool,

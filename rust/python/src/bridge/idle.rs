@@ -23,12 +23,12 @@ pub struct Idle {
 
 /// Maximum time for which one call blocks the loop's thread. A longer round trip gains nothing from waiting in this
 /// thread, and blocks other work of the loop.
-const LINGER: Duration = Duration::from_millis(2);
+const MAX_LINGER: Duration = Duration::from_millis(2);
 /// One in this many calls returns to the loop without a wait, so that the loop also removes its cancelled timers.
 const STRETCH: u32 = 64;
 /// Number of calls that skip the wait after a wait without an event. It doubles after each further one.
-const REST: u32 = 8;
-const MOST_REST: u32 = 1024;
+const MIN_SKIPPED_CALLS: u32 = 8;
+const MAX_SKIPPED_CALLS: u32 = 1024;
 
 impl Idle {
     pub fn new(selector: i32, ready: Py<PyAny>, scheduled: Py<PyAny>, clock: Py<PyAny>) -> Self {
@@ -39,7 +39,7 @@ impl Idle {
             clock,
             turns: AtomicU32::new(0),
             rest: AtomicU32::new(0),
-            next_rest: AtomicU32::new(REST),
+            next_rest: AtomicU32::new(MIN_SKIPPED_CALLS),
         }
     }
 
@@ -55,17 +55,18 @@ impl Idle {
         }
         let scheduled = self.scheduled.bind(py);
         if scheduled.len()? == 0 {
-            return Ok(Some(LINGER));
+            return Ok(Some(MAX_LINGER));
         }
         let due: f64 = scheduled.get_item(0)?.getattr(intern!(py, "_when"))?.extract()?;
         let now: f64 = self.clock.bind(py).call0()?.extract()?;
-        Ok((due > now).then(|| Duration::try_from_secs_f64(due - now).map_or(LINGER, |left| left.min(LINGER))))
+        Ok((due > now).then(|| Duration::try_from_secs_f64(due - now).map_or(MAX_LINGER, |left| left.min(MAX_LINGER))))
     }
 
     /// Records whether the last wait had an event. Runs in the loop's thread only.
     pub fn learn(&self, came: bool) {
         let next = self.next_rest.load(Ordering::Relaxed);
         self.rest.store(if came { 0 } else { next }, Ordering::Relaxed);
-        self.next_rest.store(if came { REST } else { (2 * next).min(MOST_REST) }, Ordering::Relaxed);
+        self.next_rest
+            .store(if came { MIN_SKIPPED_CALLS } else { (2 * next).min(MAX_SKIPPED_CALLS) }, Ordering::Relaxed);
     }
 }

@@ -13,7 +13,7 @@ use crate::error::PyResult;
 use crate::typed::{typed, unpack};
 use base::error::JetError;
 use jetstream::receive::column::{Column, Layout};
-use jetstream::receive::read::{Bound, Each, OUTAGE, Range, ReadFormat};
+use jetstream::receive::read::{Bound, Each, MAX_OUTAGE, Range, ReadFormat};
 use wire::subject;
 
 /// The mapping of `ReadSpec.native_options`.
@@ -62,7 +62,7 @@ impl<'py> ReadOptions<'_, 'py> {
             limit: self.get("limit")?,
             layout: self.layout(has_schema)?,
             timeout,
-            outage: self.get::<Option<Timeout>>("outage")?.map_or(OUTAGE, |outage| outage.0),
+            outage: self.get::<Option<Timeout>>("outage")?.map_or(MAX_OUTAGE, |outage| outage.0),
             marks: marks(self.get("marks")?),
             on_rollback: self.get::<String>("on_rollback")?.parse()?,
         })

@@ -33,7 +33,7 @@ const MALFORMED: [(&[u8], &str, &str); 25] = [
 ];
 
 #[test]
-fn malformed_row_is_handled_by_every_mode() -> Outcome {
+fn malformed_row_is_handled_by_every_mode() -> TestResult {
     let schema = fields(vec![
         nullable("a", DataType::Int8),
         nullable("s", DataType::Utf8),
@@ -89,7 +89,7 @@ fn malformed_row_is_handled_by_every_mode() -> Outcome {
 }
 
 #[test]
-fn character_split_between_rows_makes_both_malformed() -> Outcome {
+fn character_split_between_rows_makes_both_malformed() -> TestResult {
     let rows: [&[u8]; 4] = [b"{\"s\":\"\xc3", b"\xa9\"}", "{\"s\":\"é\"}".as_bytes(), b"{}"];
     let mut decoder = Decoder::new(&fields(vec![nullable("s", DataType::Utf8)]), OnMismatch::DropMalformed)?;
     let decoded = decoder.decode(&payloads(&rows)).map_err(words)?;
@@ -99,7 +99,7 @@ fn character_split_between_rows_makes_both_malformed() -> Outcome {
 }
 
 #[test]
-fn excessive_nesting_is_malformed() -> Outcome {
+fn excessive_nesting_is_malformed() -> TestResult {
     let mut decoder = Decoder::new(&fields(vec![nullable("a", DataType::Int64)]), OnMismatch::FailFast)?;
     for (open, close) in [("[", "]"), ("{\"x\":", "}")] {
         let nested = |depth: usize| format!("{{\"x\":{}1{}}}", open.repeat(depth), close.repeat(depth)).into_bytes();

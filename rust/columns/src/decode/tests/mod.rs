@@ -1,10 +1,10 @@
 //! Helpers of the decoder's tests.
 
-mod dice;
 mod malformed;
 mod nested;
 mod numbers;
 mod random;
+mod random_document;
 mod text;
 mod times;
 
@@ -12,7 +12,7 @@ use arrow_array::ArrayRef;
 
 use super::*;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 fn payloads(rows: &[&[u8]]) -> BinaryArray {
     BinaryArray::from_iter_values(rows)

@@ -6,7 +6,7 @@ use arrow_array::{Int64Array, ListArray, MapArray};
 use super::*;
 
 #[test]
-fn lists_are_decoded() -> Outcome {
+fn lists_are_decoded() -> TestResult {
     let list = |nullable| DataType::List(Arc::new(Field::new("item", DataType::Int64, nullable)));
     let array = column(list(true), &["[1, null ,3]", "[]", "null", "[ ]", "[4]"])?;
     let expected = ListArray::from_iter_primitive::<Int64Type, _, _>([
@@ -30,7 +30,7 @@ fn lists_are_decoded() -> Outcome {
 }
 
 #[test]
-fn structs_and_their_nulls_are_decoded() -> Outcome {
+fn structs_and_their_nulls_are_decoded() -> TestResult {
     let inner = fields(vec![Field::new("must", DataType::Int64, false), nullable("may", DataType::Utf8)]);
     let outer = fields(vec![nullable("s", DataType::Struct(inner.clone())), nullable("n", DataType::Int64)]);
     let mut decoder = Decoder::new(&outer, OnMismatch::Permissive)?;
@@ -85,7 +85,7 @@ fn entries(map: &MapArray, row: usize) -> Vec<(String, Option<i64>)> {
 }
 
 #[test]
-fn maps_are_decoded() -> Outcome {
+fn maps_are_decoded() -> TestResult {
     let texts = [r#"{"a":1,"b\n":null}"#, "{}", "null", r#"{ "a" : 1 , "b" : 2 , "\u0061" : 3 }"#];
     let array = column(map_of(DataType::Int64), &texts)?;
     let map = array.as_map();
@@ -107,7 +107,7 @@ fn maps_are_decoded() -> Outcome {
 }
 
 #[test]
-fn names_in_any_order_repeated_and_escaped_are_matched() -> Outcome {
+fn names_in_any_order_repeated_and_escaped_are_matched() -> TestResult {
     let names = ["a", "b", "q\"\\\u{1}é", ""];
     let schema = fields(names.iter().map(|name| nullable(name, DataType::Int64)).collect());
     let mut decoder = Decoder::new(&schema, OnMismatch::FailFast)?;

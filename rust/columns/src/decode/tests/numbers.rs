@@ -8,7 +8,7 @@ use super::*;
 macro_rules! integers {
     ($($name:ident: $arrow:ident $native:ident $below:expr, $above:expr;)*) => {$(
         #[test]
-        fn $name() -> Outcome {
+        fn $name() -> TestResult {
             let (min, max) = ($native::MIN.to_string(), $native::MAX.to_string());
             let array = column($arrow::DATA_TYPE, &[&min, &max, "0", "-0", "null", "1.0", "1e1", "120e-1", "-0.0", "0e999999999999999999"])?;
             let expected: Vec<Option<$native>> =
@@ -34,7 +34,7 @@ integers! {
 }
 
 #[test]
-fn floats_are_decoded() -> Outcome {
+fn floats_are_decoded() -> TestResult {
     let texts =
         ["-0.0", "5e-324", "1.7976931348623157e308", "0.1", "1", "1e-400", "123456789012345678901234567890", "null"];
     let array = column(DataType::Float64, &texts)?;
@@ -64,7 +64,7 @@ fn floats_are_decoded() -> Outcome {
 }
 
 #[test]
-fn decimals_are_decoded_and_rounded() -> Outcome {
+fn decimals_are_decoded_and_rounded() -> TestResult {
     let texts = [
         "1.005",
         "-1.005",

@@ -5,7 +5,7 @@ use arrow_array::types::*;
 use arrow_schema::TimeUnit;
 use serde_json::{Map, Value};
 
-use super::dice::Dice;
+use super::random_document::RandomDocument;
 use super::*;
 
 fn random_schema() -> Fields {
@@ -122,15 +122,15 @@ fn beyond_doubles(text: &str) -> bool {
 }
 
 #[test]
-fn random_documents_decode_as_in_serde_json() -> Outcome {
+fn random_documents_decode_as_in_serde_json() -> TestResult {
     let schema = random_schema();
     let root = DataType::Struct(schema.clone());
     let mut decoder = Decoder::new(&schema, OnMismatch::Permissive)?;
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut random = RandomDocument(0x9E37_79B9_7F4A_7C15);
     let (mut good, mut malformed, mut unclear) = (0, 0, 0);
     for _ in 0..300 {
         let texts: Vec<String> =
-            (0..100).map(|_| if dice.roll(30) == 0 { dice.value(0) } else { dice.object(0) }).collect();
+            (0..100).map(|_| if random.roll(30) == 0 { random.value(0) } else { random.object(0) }).collect();
         let batch = BinaryArray::from_iter_values(texts.iter().map(String::as_bytes));
         let decoded = decoder.decode(&batch).map_err(words)?;
         for (row, text) in texts.iter().enumerate() {
@@ -158,7 +158,7 @@ fn random_documents_decode_as_in_serde_json() -> Outcome {
 }
 
 #[test]
-fn random_bytes_neither_panic_nor_hang() -> Outcome {
+fn random_bytes_neither_panic_nor_hang() -> TestResult {
     let mut all = random_schema().iter().map(|field| field.as_ref().clone()).collect::<Vec<_>>();
     all.push(nullable("d", DataType::Decimal128(20, 5)));
     all.push(nullable("w", DataType::Decimal256(70, -5)));
@@ -166,24 +166,24 @@ fn random_bytes_neither_panic_nor_hang() -> Outcome {
     all.push(nullable("t", DataType::Timestamp(TimeUnit::Nanosecond, None)));
     let schema = fields(all);
     let alphabet = b"{}[]\":,\\ untrfalse0123456789.eE+-isfblomdwytx\xc3\xa9\x00\n=TZ/";
-    let mut dice = Dice(42);
+    let mut random = RandomDocument(42);
     for mode in [OnMismatch::Permissive, OnMismatch::DropMalformed, OnMismatch::FailFast] {
         let mut decoder = Decoder::new(&schema, mode)?;
         for round in 0..3_000 {
             let rows: Vec<Vec<u8>> = (0..8)
                 .map(|_| {
                     let mut text = match round % 3 {
-                        0 => (0..dice.roll(60)).map(|_| alphabet[dice.roll(alphabet.len())]).collect(),
-                        1 => (0..dice.roll(60)).map(|_| dice.roll(256) as u8).collect(),
-                        _ => dice.object(0).into_bytes(),
+                        0 => (0..random.roll(60)).map(|_| alphabet[random.roll(alphabet.len())]).collect(),
+                        1 => (0..random.roll(60)).map(|_| random.roll(256) as u8).collect(),
+                        _ => random.object(0).into_bytes(),
                     };
                     // A valid document with a few bytes changed, removed or repeated reaches more code than noise.
-                    for _ in 0..dice.roll(3) {
-                        let place = dice.roll(text.len() + 1);
-                        match dice.roll(3) {
-                            0 if place < text.len() => text[place] = alphabet[dice.roll(alphabet.len())],
+                    for _ in 0..random.roll(3) {
+                        let place = random.roll(text.len() + 1);
+                        match random.roll(3) {
+                            0 if place < text.len() => text[place] = alphabet[random.roll(alphabet.len())],
                             1 => text.truncate(place),
-                            _ => text.insert(place, alphabet[dice.roll(alphabet.len())]),
+                            _ => text.insert(place, alphabet[random.roll(alphabet.len())]),
                         }
                     }
                     text
@@ -207,10 +207,10 @@ fn random_bytes_neither_panic_nor_hang() -> Outcome {
 }
 
 #[test]
-fn random_doubles_are_rounded_to_the_nearest() -> Outcome {
-    let mut dice = Dice(7);
+fn random_doubles_are_rounded_to_the_nearest() -> TestResult {
+    let mut random = RandomDocument(7);
     let texts: Vec<String> =
-        (0..20_000).map(|_| dice.number()).filter(|text| text.parse().is_ok_and(f64::is_finite)).collect();
+        (0..20_000).map(|_| random.number()).filter(|text| text.parse().is_ok_and(f64::is_finite)).collect();
     let array = column(DataType::Float64, &texts.iter().map(String::as_str).collect::<Vec<_>>())?;
     let expected: Vec<f64> = texts.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     assert_eq!(*array.as_primitive::<Float64Type>(), Float64Array::from(expected));

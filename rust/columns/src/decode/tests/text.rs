@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn null_and_bool_are_decoded() -> Outcome {
+fn null_and_bool_are_decoded() -> TestResult {
     assert_eq!(column(DataType::Null, &["null", "null"])?.len(), 2);
     refuses(DataType::Null, &["0", "false", "\"\""], "expected null");
     let array = column(DataType::Boolean, &["true", "null", "false"])?;
@@ -14,7 +14,7 @@ fn null_and_bool_are_decoded() -> Outcome {
 }
 
 #[test]
-fn strings_are_decoded() -> Outcome {
+fn strings_are_decoded() -> TestResult {
     let values = [
         r#""""#,
         r#""plain""#,
@@ -60,7 +60,7 @@ fn strings_are_decoded() -> Outcome {
 }
 
 #[test]
-fn base64_is_decoded() -> Outcome {
+fn base64_is_decoded() -> TestResult {
     let values = [r#""""#, r#""aGk=""#, r#""aGk""#, r#""\u0061G\u006b=""#, r#""+/+/""#, "null"];
     let expected: [Option<&[u8]>; 6] = [Some(b""), Some(b"hi"), Some(b"hi"), Some(b"hi"), Some(b"\xfb\xff\xbf"), None];
     assert_eq!(column(DataType::Binary, &values)?.as_binary::<i32>().iter().collect::<Vec<_>>(), expected);

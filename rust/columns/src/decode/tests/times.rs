@@ -6,7 +6,7 @@ use arrow_schema::TimeUnit;
 use super::*;
 
 #[test]
-fn dates_are_decoded() -> Outcome {
+fn dates_are_decoded() -> TestResult {
     let texts = [
         "\"1970-01-01\"",
         "\"1969-12-31\"",
@@ -42,7 +42,7 @@ fn dates_are_decoded() -> Outcome {
 
 // The function is long because it is one table of cases.
 #[test]
-fn timestamps_are_decoded() -> Outcome {
+fn timestamps_are_decoded() -> TestResult {
     let utc = |unit| DataType::Timestamp(unit, Some("UTC".into()));
     let second = 1_709_294_400; // 2024-03-01T12:00:00Z
     let texts = [
@@ -82,7 +82,7 @@ fn timestamps_are_decoded() -> Outcome {
 }
 
 #[test]
-fn malformed_timestamps_are_refused() -> Outcome {
+fn malformed_timestamps_are_refused() -> TestResult {
     let utc = |unit| DataType::Timestamp(unit, Some("UTC".into()));
     let second = 1_709_294_400; // 2024-03-01T12:00:00Z
     let naive = DataType::Timestamp(TimeUnit::Second, None);

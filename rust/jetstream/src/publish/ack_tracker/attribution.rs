@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{AckTracker, InFlightMessage, POOL, SUSPENSION};
+use super::{AckTracker, InFlightMessage, REUSABLE_TOKENS, SUSPENSION};
 use crate::publish::puback::Origin;
 
 /// A parsed reply.
@@ -103,7 +103,9 @@ impl AckTracker {
                 false
             }
         };
-        let keeps = plain && token >> self.bits >= self.oldest_reusable && self.moving().0 + self.reusable.len() < POOL;
+        let keeps = plain
+            && token >> self.bits >= self.oldest_reusable
+            && self.moving().0 + self.reusable.len() < REUSABLE_TOKENS;
         if keeps {
             self.reusable.push_back(index as u32);
         } else {

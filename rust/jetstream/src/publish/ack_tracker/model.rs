@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
 
-use super::{AckTracker, Effect, InFlightMessage, POOL, Reply, SUSPENSION};
+use super::{AckTracker, Effect, InFlightMessage, REUSABLE_TOKENS, Reply, SUSPENSION};
 use crate::publish::body::{Body, Single};
 use crate::publish::puback::Origin;
 use base::error::JetError;
@@ -19,7 +19,7 @@ use wire::nats::HeaderMap;
 
 mod server;
 
-use server::{Answer, Dice, Kind, MAIN, Published, Stream, TROUBLES, Trouble};
+use server::{Answer, Kind, MAIN, Published, RandomSteps, Stream, TROUBLES, Trouble};
 
 const STEPS: u64 = 2_000_000;
 /// Steps of one world, which has one connection.
@@ -49,7 +49,7 @@ struct Counts {
 }
 
 struct World {
-    dice: Dice,
+    random: RandomSteps,
     start: Instant,
     ms: u64,
     book: AckTracker,
@@ -83,14 +83,14 @@ fn sent(row: u64, subject: char, id: Option<u64>, deadline: Instant) -> InFlight
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed);
-        let window = [1, 7, 60, 200, 450, 600][dice.below(6) as usize];
+        let mut random = RandomSteps(seed);
+        let window = [1, 7, 60, 200, 450, 600][random.below(6) as usize];
         let streams =
             [Stream::new("S", None), Stream::new("T", None), Stream::new("S", Some("leaf")), Stream::new("S", None)];
-        let has_twin = dice.once_in(6);
+        let has_twin = random.once_in(6);
         World {
             acked: (streams[MAIN].origin.clone(), 0),
-            dice,
+            random,
             start: Instant::now(),
             ms: 0,
             book: AckTracker::new(window, true),
@@ -120,7 +120,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.dice.below(8) {
+        match self.random.below(8) {
             0..=2 => self.publish(),
             3..=4 => self.serve(),
             5..=6 => self.deliver(),
@@ -136,16 +136,16 @@ impl World {
             Some(message) => message,
             None => {
                 self.rows += 1;
-                let subject = match self.dice.below(4) {
+                let subject = match self.random.below(4) {
                     _ if self.is(Trouble::Mapped) => 'm',
                     0 if self.is(Trouble::OtherStream) => 'c',
                     1 => 'b',
                     _ => 'a',
                 };
-                let duplicate = self.is(Trouble::Duplicates) && self.dice.once_in(3);
-                let id = match self.dice.below(2) {
+                let duplicate = self.is(Trouble::Duplicates) && self.random.once_in(3);
+                let id = match self.random.below(2) {
                     0 => None,
-                    _ if duplicate => Some(self.dice.below(self.rows)),
+                    _ if duplicate => Some(self.random.below(self.rows)),
                     _ => Some(self.rows),
                 };
                 sent(self.rows, subject, id, self.now() + TIMEOUT)
@@ -160,7 +160,7 @@ impl World {
         self.counts.sent += 1;
         self.counts.reused += u64::from(reused);
         assert!(!reused || self.ms >= self.suspended_until, "a token is used again while that is suspended");
-        assert!(!reused || self.book.moving().0 <= POOL);
+        assert!(!reused || self.book.moving().0 <= REUSABLE_TOKENS);
         let (origin, highest) = self.acked.clone();
         self.handed.insert(token, Handed { reused, origin, highest });
         self.wire.push_back(Published { token, row, subject, id });
@@ -251,13 +251,13 @@ impl World {
     }
 
     fn tick(&mut self) {
-        self.ms += self.dice.below(3);
+        self.ms += self.random.below(3);
         let now = self.now();
-        if self.dice.once_in(20) {
-            let age = Duration::from_millis(self.dice.below(50));
+        if self.random.once_in(20) {
+            let age = Duration::from_millis(self.random.below(50));
             self.book.mark_overtaken(now.checked_sub(age).unwrap_or(now));
         }
-        if self.dice.once_in(50) {
+        if self.random.once_in(50) {
             for late in self.book.take_matching(|sent| sent.is_late(now)) {
                 self.end(&late);
             }
@@ -268,14 +268,14 @@ impl World {
         if self.trouble.is_some_and(|(_, until)| until <= self.ms) {
             self.trouble = None;
             // Quiet for long enough for tokens to be used again, most times.
-            if self.suspended_until > self.ms && !self.dice.once_in(4) {
+            if self.suspended_until > self.ms && !self.random.once_in(4) {
                 self.drain();
                 self.ms = self.suspended_until;
             }
         }
-        if self.trouble.is_none() && self.dice.once_in(800) {
-            let trouble = TROUBLES[self.dice.below(TROUBLES.len() as u64) as usize];
-            self.trouble = Some((trouble, self.ms + 1 + self.dice.below(TROUBLE)));
+        if self.trouble.is_none() && self.random.once_in(800) {
+            let trouble = TROUBLES[self.random.below(TROUBLES.len() as u64) as usize];
+            self.trouble = Some((trouble, self.ms + 1 + self.random.below(TROUBLE)));
             *self.counts.troubles.entry(trouble).or_default() += 1;
             self.begin(trouble);
         }

@@ -8,12 +8,12 @@ use tokio::time::{Duration, Instant};
 use super::attribution::Claim;
 use crate::publish::puback::Origin;
 
-/// Acknowledgements in order, all from one stream and on fresh tokens, before tokens are used again. More than `POOL`, so
+/// Acknowledgements in order, all from one stream and on fresh tokens, before tokens are used again. More than `REUSABLE_TOKENS`, so
 /// that a second answer to one of them arrives on a token that stays unused.
-const IN_ORDER: u32 = 1_024;
+const ACKS_BEFORE_REUSE: u32 = 1_024;
 /// Tokens that are in flight or may be used again. nats-server caches the routes of 1,024 subjects per account (`slCacheMax`,
 /// server/sublist.go); 900 in flight publish 4 % faster than 450 (benches/README.md).
-pub const POOL: usize = 960;
+pub const REUSABLE_TOKENS: usize = 960;
 /// Time without reuse of tokens on a connection after a reply to a message that had ended.
 pub const SUSPENSION: Duration = Duration::from_secs(60);
 /// Most subjects that are remembered as the stream's. Messages of others have fresh tokens.
@@ -56,7 +56,7 @@ impl ReplyReuse {
 
     /// The claim of a message that goes out now under a token that was used before. `None`: it needs a fresh one.
     pub fn claim(&mut self, subject: &str, now: Instant) -> Option<Claim> {
-        if self.in_order < IN_ORDER || self.suspended.is_some_and(|until| now < until) {
+        if self.in_order < ACKS_BEFORE_REUSE || self.suspended.is_some_and(|until| now < until) {
             return None;
         }
         if self.subject != subject {

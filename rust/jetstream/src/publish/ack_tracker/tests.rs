@@ -18,7 +18,7 @@ fn message(row: u64) -> InFlightMessage {
     InFlightMessage { bytes: 1, ..InFlightMessage::new(row, 100_000 - row, Body::Single(Box::new(single)), None) }
 }
 
-struct Client {
+struct TestLoop {
     book: AckTracker,
     now: Instant,
     origin: Arc<Origin>,
@@ -30,11 +30,11 @@ fn origin(stream: &str) -> Arc<Origin> {
     Arc::new(Origin { stream: stream.into(), domain: None })
 }
 
-impl Client {
+impl TestLoop {
     /// A tracker after this number of acknowledged messages.
     fn new(messages: u64) -> Self {
         let (book, now) = (AckTracker::new(600, true), Instant::now());
-        let mut client = Client { book, now, origin: origin("S"), seq: 0 };
+        let mut client = TestLoop { book, now, origin: origin("S"), seq: 0 };
         while client.seq < messages {
             let rows = client.seq..(client.seq + 8).min(messages);
             let tokens: Vec<_> = rows.clone().map(|row| client.insert(row)).collect();
@@ -69,7 +69,7 @@ impl Client {
 }
 
 /// Acknowledgements before tokens are used again.
-const IN_ORDER: u64 = 1_024;
+const ACKS_BEFORE_REUSE: u64 = 1_024;
 
 #[test]
 fn a_fresh_token_has_the_first_answer_whatever_it_is() {
@@ -81,7 +81,7 @@ fn a_fresh_token_has_the_first_answer_whatever_it_is() {
         AckReply::NoResponders,
         AckReply::Unreadable,
     ] {
-        let mut client = Client::new(3);
+        let mut client = TestLoop::new(3);
         let token = client.insert(9);
         assert!(matches!(client.answer(token, &answer), Attribution::Own(sent) if sent.row == 9), "{answer:?}");
         assert!(matches!(client.answer(token, &answer), Attribution::Foreign), "answered twice");
@@ -91,7 +91,7 @@ fn a_fresh_token_has_the_first_answer_whatever_it_is() {
 
 #[test]
 fn tokens_are_used_again_once_acknowledgements_came_in_order() {
-    let mut client = Client::new(IN_ORDER - 1);
+    let mut client = TestLoop::new(ACKS_BEFORE_REUSE - 1);
     let token = client.insert(1);
     assert!(!client.is_reused(token));
     client.ack(token);
@@ -108,15 +108,15 @@ fn a_reused_token_takes_only_an_answer_that_proves_itself() {
     let (same, other) = (origin("S"), origin("T"));
     for row in [1, 2] {
         for answer in [
-            AckReply::Ack { origin: &same, seq: IN_ORDER, duplicate: false },
-            AckReply::Ack { origin: &same, seq: IN_ORDER + 1, duplicate: true },
-            AckReply::Ack { origin: &leaf, seq: IN_ORDER + 1, duplicate: false },
-            AckReply::Ack { origin: &other, seq: IN_ORDER + 1, duplicate: false },
+            AckReply::Ack { origin: &same, seq: ACKS_BEFORE_REUSE, duplicate: false },
+            AckReply::Ack { origin: &same, seq: ACKS_BEFORE_REUSE + 1, duplicate: true },
+            AckReply::Ack { origin: &leaf, seq: ACKS_BEFORE_REUSE + 1, duplicate: false },
+            AckReply::Ack { origin: &other, seq: ACKS_BEFORE_REUSE + 1, duplicate: false },
             AckReply::Rejected { stream: None },
             AckReply::Rejected { stream: Some("T") },
             AckReply::Unreadable,
         ] {
-            let mut client = Client::new(IN_ORDER);
+            let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
             let token = client.insert(row);
             assert!(client.is_reused(token));
             match client.answer(token, &answer) {
@@ -132,11 +132,11 @@ fn a_reused_token_takes_only_an_answer_that_proves_itself() {
             assert!(!client.is_reused(next), "tokens are fresh after a doubt");
         }
         for answer in [
-            AckReply::Ack { origin: &same, seq: IN_ORDER + 9, duplicate: false },
+            AckReply::Ack { origin: &same, seq: ACKS_BEFORE_REUSE + 9, duplicate: false },
             AckReply::Rejected { stream: Some("S") },
             AckReply::NoResponders,
         ] {
-            let mut client = Client::new(IN_ORDER);
+            let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
             let token = client.insert(row);
             assert!(matches!(client.answer(token, &answer), Attribution::Own(_)), "{answer:?}");
         }
@@ -152,14 +152,14 @@ fn a_token_is_not_used_again_unless_its_message_ended_with_a_plain_acknowledgeme
         Some(AckReply::Ack { origin: &stream, seq: 3, duplicate: true }),
         None,
     ] {
-        let mut client = Client::new(2 * IN_ORDER);
+        let mut client = TestLoop::new(2 * ACKS_BEFORE_REUSE);
         client.book.restart_reuse();
         let token = client.insert(1);
         match answer {
             Some(answer) => drop(client.answer(token, &answer)),
             None => drop(client.book.withdraw(token)),
         }
-        for row in 0..2 * IN_ORDER {
+        for row in 0..2 * ACKS_BEFORE_REUSE {
             let next = client.insert(row);
             assert_ne!(next, token);
             client.ack(next);
@@ -169,7 +169,7 @@ fn a_token_is_not_used_again_unless_its_message_ended_with_a_plain_acknowledgeme
 
 #[test]
 fn a_message_of_an_unknown_subject_has_a_fresh_token() {
-    let mut client = Client::new(IN_ORDER);
+    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
     let mut of_another = message(1);
     let single = Single { subject: "b".into(), payload: "".into(), headers: None, timeout: None };
     of_another.body = Body::Single(Box::new(single));
@@ -181,10 +181,10 @@ fn a_message_of_an_unknown_subject_has_a_fresh_token() {
 
 #[test]
 fn an_answer_to_a_message_that_has_ended_suspends_reuse_for_a_minute() {
-    let mut client = Client::new(IN_ORDER);
+    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
     let (token, seq) = (client.insert(1), client.seq);
     assert!(matches!(client.ack_with(token - 1, seq, false), Attribution::Foreign));
-    for row in 0..2 * IN_ORDER {
+    for row in 0..2 * ACKS_BEFORE_REUSE {
         let token = client.insert(row);
         assert!(!client.is_reused(token));
         client.ack(token);
@@ -203,7 +203,7 @@ fn an_answer_to_a_message_that_has_ended_suspends_reuse_for_a_minute() {
 
 #[test]
 fn a_second_stream_of_the_same_name_proves_nothing() {
-    let mut client = Client::new(IN_ORDER);
+    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
     let (ended, waiting, with_id) = (client.insert(1), client.insert(3), client.insert(4));
     client.ack(ended);
     let seq = client.seq;
@@ -217,7 +217,7 @@ fn a_second_stream_of_the_same_name_proves_nothing() {
 
 #[test]
 fn a_late_answer_is_no_second_one() {
-    let mut client = Client::new(IN_ORDER);
+    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
     let (late, waiting) = (client.insert(1), client.insert(3));
     assert!(client.book.withdraw(late).is_some());
     assert!(matches!(client.ack(late), Attribution::Foreign));
@@ -226,7 +226,7 @@ fn a_late_answer_is_no_second_one() {
 
 #[test]
 fn sequences_that_fall_make_tokens_fresh() {
-    let mut client = Client::new(IN_ORDER);
+    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
     let (first, second) = (client.insert(1), client.insert(2));
     client.seq = 0;
     assert!(matches!(client.ack(first), Attribution::Ambiguous));
@@ -237,7 +237,7 @@ fn sequences_that_fall_make_tokens_fresh() {
 
 #[test]
 fn tokens_are_fresh_after_an_idle_moment() {
-    let mut client = Client::new(IN_ORDER);
+    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
     client.now += IDLE_SLOT_AGE;
     let token = client.insert(1);
     assert!(!client.is_reused(token));
@@ -246,7 +246,7 @@ fn tokens_are_fresh_after_an_idle_moment() {
 #[test]
 fn messages_come_back_in_publish_order() {
     // Numbers of results are used again: here the last published has the smallest.
-    let mut client = Client::new(0);
+    let mut client = TestLoop::new(0);
     for row in [5, 3, 4, 1] {
         client.insert(row);
     }

@@ -13,7 +13,7 @@ use crate::publish::body::Body;
 use crate::publish::window::{RowToPublish, Window};
 use base::error::{JetError, Result};
 use client::Connection;
-use client::congestion::MOST_MESSAGES;
+use client::congestion::MAX_IN_FLIGHT_MESSAGES;
 use client::outbox::Outgoing;
 use client::traffic::Verb;
 use client::transport::Subscriber;
@@ -22,18 +22,18 @@ use wire::message::Message;
 use wire::nats::Subject;
 
 /// Maximum number of rows per ack that a server grants.
-const FLOW: usize = 500;
+const MAX_ROWS_PER_ACK: usize = 500;
 /// Maximum unconfirmed bytes.
-const BYTES: usize = 32 << 20;
+const MAX_UNCONFIRMED_BYTES: usize = 32 << 20;
 /// Maximum unconfirmed rows, unless the caller sets a number or the link carries more (`growth`).
-const MAX_ROWS_PER_ACK: usize = 5_000;
+const MAX_UNCONFIRMED_ROWS: usize = 5_000;
 
 fn most_rows(window: &Window) -> usize {
-    window.max_inflight.unwrap_or(MAX_ROWS_PER_ACK)
+    window.max_inflight.unwrap_or(MAX_UNCONFIRMED_ROWS)
 }
 
 pub fn most_bytes(window: &Window) -> usize {
-    BYTES.min(window.max_bytes)
+    MAX_UNCONFIRMED_BYTES.min(window.max_bytes)
 }
 
 #[derive(Deserialize)]
@@ -131,7 +131,7 @@ impl FastBatch {
         let id = base.rsplit('.').next().unwrap_or_default().to_owned();
         let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
         // At least one ack must arrive before the window is full, in rows and in bytes.
-        let flow = FLOW.min(most_rows(window)).min(most_bytes(window) / 2 / size).max(1);
+        let flow = MAX_ROWS_PER_ACK.min(most_rows(window)).min(most_bytes(window) / 2 / size).max(1);
         Ok(FastBatch {
             subject: first.1.subject(),
             prefix: format!("{base}.{id}.{flow}.fail."),
@@ -203,7 +203,8 @@ impl FastBatch {
 
     /// True if more rows may be sent. The limit of rows does not apply below `grown` bytes.
     pub fn is_hungry(&self, window: &Window, grown: usize) -> bool {
-        let many = self.rows.len() >= most_rows(window) && self.bytes >= grown || self.rows.len() >= MOST_MESSAGES;
+        let many =
+            self.rows.len() >= most_rows(window) && self.bytes >= grown || self.rows.len() >= MAX_IN_FLIGHT_MESSAGES;
         self.accepted && !self.broken && !self.exhausted && !self.no_room && !many
     }
 

@@ -14,7 +14,7 @@ use crate::publish::ack_tracker::InFlightMessage;
 use base::error::Result;
 
 /// Silence after which a publisher sends everything it holds: answers of other streams may depend on it.
-const QUIET: Duration = Duration::from_millis(50);
+const QUIET_TIME: Duration = Duration::from_millis(50);
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
     /// Messages and bytes that count. For a fresh message of a batch, those that no stream received count too.
@@ -42,6 +42,6 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     /// The time at which a publisher sends everything it holds, unless an answer arrives before.
     pub(super) fn quiet_from(&self) -> Option<Instant> {
         let overdue = self.flow.overdue(&self.conn.path, self.link.breaks).filter(|_| !self.window.is_batch)?;
-        Some(self.last_answer + QUIET.max(4 * overdue))
+        Some(self.last_answer + QUIET_TIME.max(4 * overdue))
     }
 }

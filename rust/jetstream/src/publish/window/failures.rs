@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::Instant;
 
-use super::{PublishLoop, ResultSink, RowToPublish, TICK};
+use super::{PublishLoop, ResultSink, RowToPublish, TICK_INTERVAL};
 use crate::publish::ack_tracker::InFlightMessage;
 use crate::publish::no_responders::RETRY_INTERVAL;
 use base::error::{JetError, Result};
@@ -68,7 +68,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         };
         self.order.is_first = match others().now_or_never() {
             Some(()) => true,
-            None => tokio::time::timeout(TICK, others()).await.is_ok(),
+            None => tokio::time::timeout(TICK_INTERVAL, others()).await.is_ok(),
         };
     }
 

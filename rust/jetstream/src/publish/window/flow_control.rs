@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::publish::ack_tracker::{AckTracker, InFlightMessage};
-use client::congestion::{BURST, Congestion};
+use client::congestion::{AGGREGATION_ALLOWANCE, Congestion};
 use client::path_estimate::PathEstimate;
 
 /// Chooses the window. Messages are named by their position in publish order.
@@ -136,14 +136,14 @@ impl FlowControl {
         self.controller.overdue(path, breaks)
     }
 
-    /// Marks messages as overtaken, at most once per `BURST`: messages sent much later have their answers, so their stream
+    /// Marks messages as overtaken, at most once per `AGGREGATION_ALLOWANCE`: messages sent much later have their answers, so their stream
     /// does not answer.
     pub fn note_overtaken(&mut self, tracker: &mut AckTracker, path: &PathEstimate, breaks: u64) {
         let (Some(overdue), Some(answered)) = (self.controller.overdue(path, breaks), self.last_answered) else {
             return;
         };
         let before = answered.checked_sub(overdue);
-        if let Some(before) = before.filter(|before| *before >= self.overtaken_before + BURST) {
+        if let Some(before) = before.filter(|before| *before >= self.overtaken_before + AGGREGATION_ALLOWANCE) {
             self.overtaken_before = before;
             tracker.mark_overtaken(before);
             self.controller.set_overtaken(tracker.overtaken_bytes());

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::pull_request::PullRequest;
 use super::redelivery::LateReplies;
 use super::sink::{Sink, Unclaimed, Undelivered};
-use super::{FETCH_RETRY_INTERVAL, Fetch, GRACE, PullSubscription, heartbeat, too_large};
+use super::{FETCH_RETRY_INTERVAL, Fetch, PullSubscription, REQUEST_GRACE, heartbeat, too_large};
 use crate::api::Api;
 use crate::receive::limits::Limit;
 use crate::receive::priority::Member;
@@ -77,13 +77,13 @@ async fn next_or_end(
     request: &mut PullRequest,
     options: &PullOptions,
     link: &mut watch::Receiver<Link>,
-    patience: &mut Option<Duration>,
+    allowed_silence: &mut Option<Duration>,
     deadline: Instant,
 ) -> Result<Next> {
     // Silence begins when the inbox is empty.
     let silence_limit = if options.heartbeat.is_zero() { Duration::MAX } else { options.heartbeat * 2 };
-    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + GRACE);
-    let mut look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
+    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + REQUEST_GRACE);
+    let mut look = allowed_silence.map_or(deadline + REQUEST_GRACE, |allowed_silence| Instant::now() + allowed_silence);
     loop {
         tokio::select! {
             biased;
@@ -102,10 +102,10 @@ async fn next_or_end(
                 if sub.window_is_full(deadline).await {
                     return Ok(Next::End(RoundEnd::WindowFull));
                 }
-                *patience = sub.ack_window().patience(options);
-                look = patience.map_or(deadline + GRACE, |patience| Instant::now() + patience);
+                *allowed_silence = sub.ack_window().allowed_silence(options);
+                look = allowed_silence.map_or(deadline + REQUEST_GRACE, |allowed_silence| Instant::now() + allowed_silence);
             }
-            () = sleep_until(silent.min(deadline + GRACE)) => {
+            () = sleep_until(silent.min(deadline + REQUEST_GRACE)) => {
                 return Ok(Next::End(if silent < deadline { RoundEnd::LinkBroke } else { RoundEnd::Deadline }));
             }
         }
@@ -237,7 +237,7 @@ impl<S: Sink> FetchCall<'_, S> {
             if rows >= fetch.max_messages || left == 0 {
                 return Ok(false);
             }
-            match timeout_at(deadline + GRACE, late.next()).await {
+            match timeout_at(deadline + REQUEST_GRACE, late.next()).await {
                 Ok(Some(kept)) if kept.bytes() > left && (rows > 0 || fetch.max_bytes.is_some()) => {
                     late.put_back(kept);
                     return if rows > 0 { Ok(false) } else { Err(too_large(fetch.max_bytes.unwrap_or(left))) };
@@ -298,15 +298,15 @@ impl<S: Sink> FetchCall<'_, S> {
         };
         let request = request.insert(PullRequest::new(inbox, conn));
         let mut link = conn.link.clone();
-        match timeout_at(deadline + GRACE, request.send(options)).await {
+        match timeout_at(deadline + REQUEST_GRACE, request.send(options)).await {
             Ok(sent) => sent?,
             Err(_) => return Ok(RoundEnd::Deadline),
         }
-        let mut patience = sub.ack_window().patience(options);
+        let mut allowed_silence = sub.ack_window().allowed_silence(options);
         while !request.progress.is_full() {
             let message = match request.inbox.messages.next().now_or_never() {
                 Some(message) => message,
-                None => match next_or_end(sub, request, options, &mut link, &mut patience, deadline).await? {
+                None => match next_or_end(sub, request, options, &mut link, &mut allowed_silence, deadline).await? {
                     Next::Message(message) => message,
                     Next::End(end) => {
                         *heard |= matches!(end, RoundEnd::WindowFull);
@@ -355,7 +355,7 @@ impl<S: Sink> FetchCall<'_, S> {
             }
             Undelivered::Known(message) => message,
             Undelivered::Elsewhere(seq, reply) => {
-                let found = match timeout_at(deadline + GRACE, self.stored(seq, &reply)).await {
+                let found = match timeout_at(deadline + REQUEST_GRACE, self.stored(seq, &reply)).await {
                     Ok(Err(err)) if !err.is_transient() => return Err(err),
                     Ok(Ok(found)) => found,
                     _ => {

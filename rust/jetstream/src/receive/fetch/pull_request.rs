@@ -17,7 +17,7 @@ use wire::message::Message;
 const ROUND_TRIP_TIMEOUT: Duration = Duration::from_secs(5);
 const ROUND_TRIP_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Silence after which a request that ends by itself is withdrawn.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl Progress {
 
     /// When a request that ends by itself is withdrawn because the server is silent.
     pub fn silent_at(&self) -> Instant {
-        self.heard + SILENCE_TIMEOUT
+        self.heard + REQUEST_SILENCE_TIMEOUT
     }
 
     /// Nothing arrived until `silent_at`.
@@ -310,9 +310,9 @@ mod tests {
     fn a_request_that_ends_by_itself_is_done_when_the_link_breaks_and_withdrawn_after_a_silence() {
         let (mut progress, now) = sent(2, 0, true);
         progress.on_call_over(false, now);
-        let later = now + SILENCE_TIMEOUT;
+        let later = now + REQUEST_SILENCE_TIMEOUT;
         progress.on_message(1, later);
-        assert_eq!(progress.silent_at(), later + SILENCE_TIMEOUT);
+        assert_eq!(progress.silent_at(), later + REQUEST_SILENCE_TIMEOUT);
         let mut silent = progress.clone();
         silent.on_silence();
         assert_eq!(silent.state(), State::Withdrawn);

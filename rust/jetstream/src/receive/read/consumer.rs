@@ -9,9 +9,9 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 use super::latest::Latest;
-use super::{DELETE_WAIT, EXPIRES, INACTIVE, READ_RETRY_INTERVAL, ReadLoop, ReadStop, arrival};
+use super::{DELETE_WAIT, INACTIVE_THRESHOLD, READ_RETRY_INTERVAL, REQUEST_EXPIRES, ReadLoop, ReadStop, arrival};
 use crate::api::{Api, ConsumerInfo};
-use crate::receive::prefetch::{Prefetch, REQUESTS};
+use crate::receive::prefetch::{OUTSTANDING_REQUESTS, Prefetch};
 use crate::receive::pull::{PullInbox, PullOptions, Status};
 use base::error::Result;
 use client::traffic::Verb;
@@ -19,7 +19,7 @@ use wire::message::Message;
 use wire::unique;
 
 /// Time without a message after which the request is repeated, if the consumer has more messages.
-const DOUBT: Duration = Duration::from_millis(500);
+const MISSING_MESSAGE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Minimum number of messages of a request, because some may be malformed or deletion markers.
 const MIN_CONSUMER_ROWS: usize = 128;
 
@@ -40,7 +40,7 @@ pub struct Consumer {
     /// Pending messages of the consumer after the last received one.
     pending: i64,
     /// The outstanding messages were given up since the last message.
-    doubted: bool,
+    gave_up: bool,
 }
 
 impl Consumer {
@@ -49,7 +49,7 @@ impl Consumer {
     /// The server does not report the end of a request that its messages filled to the last byte. Messages that still
     /// arrive are received in addition to the newly requested ones.
     fn give_up_owed(&mut self) {
-        (self.owed, self.doubted) = (0, true);
+        (self.owed, self.gave_up) = (0, true);
         self.asked.clear();
         self.demand.forget();
     }
@@ -89,9 +89,9 @@ impl ReadLoop {
             let message = match inbox.messages.next().now_or_never().flatten() {
                 Some(message) => message,
                 None => {
-                    let doubtful = consumer.pending > 0 && !consumer.doubted && self.latest.is_none();
-                    let patience = if doubtful { DOUBT.min(silence) } else { silence };
-                    match arrival(inbox, &self.conn, &mut link, breaks, patience, &self.out).await? {
+                    let doubtful = consumer.pending > 0 && !consumer.gave_up && self.latest.is_none();
+                    let max_silence = if doubtful { MISSING_MESSAGE_TIMEOUT.min(silence) } else { silence };
+                    match arrival(inbox, &self.conn, &mut link, breaks, max_silence, &self.out).await? {
                         Ok(message) => message,
                         Err(ReadStop::Renew) if doubtful && self.conn.breaks() == breaks => {
                             consumer.give_up_owed();
@@ -136,12 +136,12 @@ impl ReadLoop {
             let request = PullOptions {
                 batch,
                 max_bytes: if whole { 0 } else { self.ask_bytes },
-                expires: EXPIRES,
+                expires: REQUEST_EXPIRES,
                 heartbeat: silence / 3,
                 no_wait: false,
             };
             let number = consumer.inbox.request(&self.conn, &request).await?;
-            if consumer.asked.len() > REQUESTS {
+            if consumer.asked.len() > OUTSTANDING_REQUESTS {
                 consumer.asked.pop_front();
             }
             consumer.asked.push_back((number, batch));
@@ -198,7 +198,7 @@ impl ReadLoop {
         }
         consumer.last_consumer_seq = consumer_seq;
         consumer.owed = consumer.owed.saturating_sub(1);
-        (consumer.pending, consumer.doubted) = (meta.pending, false);
+        (consumer.pending, consumer.gave_up) = (meta.pending, false);
         consumer.demand.came(&self.conn, consumer.breaks);
         self.accept(message, &meta)
     }
@@ -241,7 +241,7 @@ impl ReadLoop {
             breaks,
             made: false,
             pending: 0,
-            doubted: false,
+            gave_up: false,
         });
         let asked = Instant::now();
         let info = self.api().create_consumer(&self.range.stream, &name, &body).await?;
@@ -272,7 +272,7 @@ impl ReadLoop {
                 "ack_policy": "none",
                 "mem_storage": true,
                 "num_replicas": 1,
-                "inactive_threshold": INACTIVE.as_nanos() as u64,
+                "inactive_threshold": INACTIVE_THRESHOLD.as_nanos() as u64,
             },
         });
         if self.bare || self.latest.as_ref().is_some_and(Latest::headers_only) {

@@ -9,11 +9,11 @@ use tokio::task::{JoinHandle, unconstrained};
 use super::by_time::first_at;
 use super::direct::check_direct;
 use super::latest::Latest;
-use super::request_sizes::{AHEAD, Place, RequestSizes};
-use super::{BARE, Bound, Each, Item, LARGE_MESSAGE, REPLY, Range, ReadFormat, ReadLoop};
-use crate::api::Api;
+use super::request_sizes::{BATCHES_AHEAD, Place, RequestSizes};
+use super::{BARE_MESSAGE, Bound, Each, Item, LARGE_MESSAGE, MESSAGE_OVERHEAD, Range, ReadFormat, ReadLoop};
+use crate::api::{Api, StreamState};
 use crate::receive::batch_builder::BatchBuilder;
-use crate::receive::prefetch::REQUESTS;
+use crate::receive::prefetch::OUTSTANDING_REQUESTS;
 use crate::receive::pull::{PROTOCOL_LINE, PULL_ROWS};
 use crate::receive::rollback::{Extent, Mark, Marks};
 use base::error::{JetError, Loss, Result};
@@ -73,13 +73,13 @@ struct PullSize {
 
 impl PullSize {
     fn of(range: &Range, state: &StreamState, max_payload: usize) -> PullSize {
-        let requests = if range.each == Each::All { REQUESTS } else { 2 };
+        let requests = if range.each == Each::All { OUTSTANDING_REQUESTS } else { 2 };
         // A message as large as this server allows must fit.
         let ask_bytes = (range.fetch_bytes / requests).max(max_payload + PROTOCOL_LINE);
         let mean = (state.bytes / state.messages.max(1)).max(1) as usize;
         let bare = mean >= LARGE_MESSAGE && range.each == Each::All && !range.layout.has_contents();
-        let mean = if bare { BARE } else { mean };
-        PullSize { ask_bytes, mean, bare, rows: (ask_bytes / (mean + REPLY)).clamp(1, PULL_ROWS) }
+        let mean = if bare { BARE_MESSAGE } else { mean };
+        PullSize { ask_bytes, mean, bare, rows: (ask_bytes / (mean + MESSAGE_OVERHEAD)).clamp(1, PULL_ROWS) }
     }
 }
 
@@ -99,7 +99,7 @@ impl Reader {
         let direct = check_direct(&range, &info.config)?;
         let past = info.state.last_seq + 1;
         let (start, end) = bounds(api, &range, &info.state).await?;
-        let (out, items) = mpsc::channel(AHEAD);
+        let (out, items) = mpsc::channel(BATCHES_AHEAD);
         if let Some(loss) = loss_at_start(&range, start, past) {
             if !range.warn_on_loss {
                 return Err(JetError::DataLoss(Box::new(loss)));
@@ -147,7 +147,11 @@ impl Reader {
     }
 
     /// Starts the task.
-    fn spawn(run: ReadLoop, items: mpsc::Receiver<Result<(Item, Place)>>, left: mpsc::Receiver<Infallible>) -> Result<Reader> {
+    fn spawn(
+        run: ReadLoop,
+        items: mpsc::Receiver<Result<(Item, Place)>>,
+        left: mpsc::Receiver<Infallible>,
+    ) -> Result<Reader> {
         let (start, end, opened) = (run.start, run.end, run.opened);
         let created = run.created.clone();
         let failure = Arc::new(OnceLock::new());

@@ -7,13 +7,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::Range;
 
 /// Maximum number of finished batches that wait for the reader; one more waits for its place.
-pub(super) const AHEAD: usize = 3;
+pub(super) const BATCHES_AHEAD: usize = 3;
 /// Number of doublings of growing batches up to the requested size, and the minimum size of the first one.
 const DOUBLINGS: u32 = 6;
-const MIN_REQUEST_ROWS: usize = 1024;
-const FEW_BYTES: usize = 256 << 10;
+const MIN_BATCH_ROWS: usize = 1024;
+const MIN_BATCH_BYTES: usize = 256 << 10;
 /// Maximum size of a batch in KiB, the unit of the semaphore, which counts in 32 bits.
-const MAX_REQUEST_ROWS: usize = 1 << 20;
+const MAX_BATCH_KIB: usize = 1 << 20;
 
 pub(super) struct RequestSizes {
     rows: usize,
@@ -38,7 +38,7 @@ impl RequestSizes {
     /// Returns the maximum rows and bytes of the current batch.
     pub(super) fn now(&self) -> (usize, usize) {
         let part = |most: usize, few: usize| (most >> self.doublings).max(few.min(most));
-        (part(self.rows, MIN_REQUEST_ROWS), part(self.bytes, FEW_BYTES))
+        (part(self.rows, MIN_BATCH_ROWS), part(self.bytes, MIN_BATCH_BYTES))
     }
 
     /// Waits for a permit for this many bytes. A batch of full size waits alone.
@@ -51,7 +51,7 @@ impl RequestSizes {
 }
 
 fn kib(bytes: usize) -> usize {
-    (bytes >> 10).clamp(1, MAX_REQUEST_ROWS)
+    (bytes >> 10).clamp(1, MAX_BATCH_KIB)
 }
 
 #[cfg(test)]

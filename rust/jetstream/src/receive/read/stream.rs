@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Item, ReadLoop, SILENCE_TIMEOUT};
+use super::{Item, READ_SILENCE_TIMEOUT, ReadLoop};
 use crate::api::{Api, StreamInfo};
 use base::error::{JetError, Loss, Result};
 
@@ -33,7 +33,7 @@ impl ReadLoop {
 
     /// Returns the maximum silence of a server.
     pub(super) fn silence(&self) -> Duration {
-        SILENCE_TIMEOUT.min(self.range.outage)
+        READ_SILENCE_TIMEOUT.min(self.range.outage)
     }
 
     /// Returns the rest of the outage time. The outage starts now if it has not started.

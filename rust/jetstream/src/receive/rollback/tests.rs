@@ -97,9 +97,9 @@ fn marks_are_few_and_include_old_ones() {
     assert_eq!(Marks::new(marks.as_slice().to_vec()), marks);
 }
 
-struct Random(u64);
+struct RandomHistory(u64);
 
-impl Random {
+impl RandomHistory {
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
@@ -123,7 +123,7 @@ impl History {
         History { first: 1, ..History::default() }
     }
 
-    fn step(&mut self, random: &mut Random) {
+    fn step(&mut self, random: &mut RandomHistory) {
         self.clock += 1 + random.below(3) as i64;
         match random.below(12) {
             0 => {
@@ -176,7 +176,7 @@ impl History {
 
 #[test]
 fn random_histories_have_no_false_and_no_missed_rollbacks() {
-    let mut random = Random(1);
+    let mut random = RandomHistory(1);
     let (mut reported, mut unseen) = (0, 0);
     for _ in 0..20_000 {
         let mut history = History::new();

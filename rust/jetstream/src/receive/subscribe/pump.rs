@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use super::flow::answer;
+use super::flow_control_replies::answer;
 use super::{
     OnNotice, Order, SharedSubscription, SubscriptionKind, SubscriptionLimits, SubscriptionNotice, SubscriptionState,
     WaitingMessages,
@@ -28,7 +28,7 @@ use wire::message::Message;
 /// Status code of heartbeats and flow control messages.
 const IDLE_HEARTBEAT: u16 = 100;
 /// Messages after which waiting readers are woken, even if more are available.
-const BURST: usize = 1024;
+const MESSAGES_PER_WAKE: usize = 1024;
 /// One of this many messages is kept as a mark, to detect a rolled back stream later.
 const MARK_EVERY: u64 = 1_024;
 
@@ -128,7 +128,7 @@ impl Pump {
                             Some(notice) => on_notice(notice),
                         }
                         taken += 1;
-                        if taken == BURST {
+                        if taken == MESSAGES_PER_WAKE {
                             break true;
                         }
                     }

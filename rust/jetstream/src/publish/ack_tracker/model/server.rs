@@ -7,9 +7,9 @@ use super::{TIMEOUT, World};
 use crate::publish::puback::Origin;
 
 /// SplitMix64.
-pub struct Dice(pub u64);
+pub struct RandomSteps(pub u64);
 
-impl Dice {
+impl RandomSteps {
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -143,15 +143,15 @@ impl World {
         let Some(message) = self.wire.pop_front() else { return };
         let Published { token, row, subject, .. } = message;
         let reply = |kind| Answer { token, row, kind };
-        if self.is(Trouble::Service) && self.dice.once_in(3) {
+        if self.is(Trouble::Service) && self.random.once_in(3) {
             self.send(reply(Kind::Unreadable));
         }
         if self.is(Trouble::NoStream) {
             return self.send(reply(Kind::NoResponders));
         }
-        let other = subject == 'c' || subject == 'm' && self.dice.once_in(2);
+        let other = subject == 'c' || subject == 'm' && self.random.once_in(2);
         let stream = if other { OTHER } else { MAIN };
-        let refused = (self.is(Trouble::Rejections) || self.is(Trouble::UnnamedRejections)) && self.dice.once_in(5);
+        let refused = (self.is(Trouble::Rejections) || self.is(Trouble::UnnamedRejections)) && self.random.once_in(5);
         if refused || self.is(Trouble::Full) {
             let unnamed = self.is(Trouble::UnnamedRejections);
             let name = self.streams[stream].origin.stream.clone();
@@ -179,7 +179,7 @@ impl World {
     }
 
     fn send(&mut self, reply: Answer) {
-        if self.is(Trouble::Lost) && self.dice.once_in(3) {
+        if self.is(Trouble::Lost) && self.random.once_in(3) {
             return;
         }
         self.last_replies.push_back(reply.clone());
@@ -187,14 +187,14 @@ impl World {
             self.last_replies.pop_front();
         }
         let later =
-            self.is(Trouble::Late) && self.dice.once_in(2) || self.is(Trouble::Reordered) && self.dice.once_in(9);
-        if self.is(Trouble::Doubled) && self.dice.once_in(2) {
-            let due = (self.ms + self.dice.below(20), self.dice.roll());
+            self.is(Trouble::Late) && self.random.once_in(2) || self.is(Trouble::Reordered) && self.random.once_in(9);
+        if self.is(Trouble::Doubled) && self.random.once_in(2) {
+            let due = (self.ms + self.random.below(20), self.random.roll());
             self.late.insert(due, reply.clone());
         }
         if later {
             let most = if self.is(Trouble::Late) { 2 * TIMEOUT.as_millis() as u64 } else { 3 };
-            let due = (self.ms + self.dice.below(most), self.dice.roll());
+            let due = (self.ms + self.random.below(most), self.random.roll());
             self.late.insert(due, reply);
         } else {
             self.replies.push_back(reply);
@@ -206,21 +206,21 @@ impl World {
         match trouble {
             Trouble::Recreated => *main = Stream::new("S", None),
             Trouble::Restored => {
-                main.seq -= self.dice.below(main.seq + 1).min(1_000);
+                main.seq -= self.random.below(main.seq + 1).min(1_000);
                 let seq = main.seq;
                 main.ids.retain(|_, stored| *stored <= seq);
             }
             Trouble::Purged => main.ids.clear(),
             Trouble::NewLeader => {
                 // Messages on their way are lost with the old leader; the new one repeats acknowledgements.
-                let gone = self.dice.below(self.wire.len() as u64 + 1) as usize;
+                let gone = self.random.below(self.wire.len() as u64 + 1) as usize;
                 self.wire.drain(..gone);
-                let repeated = self.dice.below(self.last_replies.len() as u64 + 1) as usize;
+                let repeated = self.random.below(self.last_replies.len() as u64 + 1) as usize;
                 self.replies.extend(self.last_replies.iter().take(repeated).cloned());
             }
             Trouble::Breaks => {
                 self.replies.clear();
-                let gone = self.dice.below(self.wire.len() as u64 + 1) as usize;
+                let gone = self.random.below(self.wire.len() as u64 + 1) as usize;
                 self.wire.truncate(self.wire.len() - gone);
                 for sent in self.book.on_disconnect() {
                     if sent.body.has_id() { self.again.push_back(sent) } else { self.end(&sent) }
@@ -228,7 +228,7 @@ impl World {
             }
             Trouble::Cancels => {
                 let mut tokens: Vec<_> = self.wire.iter().map(|message| message.token).collect();
-                tokens.retain(|_| self.dice.once_in(3));
+                tokens.retain(|_| self.random.once_in(3));
                 for token in tokens {
                     if let Some(sent) = self.book.withdraw(token) {
                         self.end(&sent);

@@ -15,12 +15,12 @@ use client::traffic::Verb;
 use wire::nats::Subject;
 
 /// Unread messages and bytes at which flow control is answered, at most this fraction of the limits.
-const LEFT: SubscriptionLimits = SubscriptionLimits { messages: 8192, bytes: 1 << 20 };
-const PART: usize = 8;
+const UNREAD_AT_REPLY: SubscriptionLimits = SubscriptionLimits { messages: 8192, bytes: 1 << 20 };
+const LIMIT_DIVISOR: usize = 8;
 
 /// Unanswered flow control messages, and the progress of the reader.
 #[derive(Default)]
-pub(super) struct FlowControl {
+pub(super) struct FlowControlReplies {
     /// Reply subjects with the total messages and bytes before them.
     asked: VecDeque<(Subject, u64, u64)>,
     messages: u64,
@@ -29,7 +29,7 @@ pub(super) struct FlowControl {
     answered: bool,
 }
 
-impl FlowControl {
+impl FlowControlReplies {
     /// Records a flow control message behind `waiting` messages and bytes.
     pub fn asked(&mut self, conn: &Connection, subject: Subject, waiting: (usize, usize), limits: SubscriptionLimits) {
         let (messages, bytes) = (waiting.0 as u64, waiting.1 as u64);
@@ -47,8 +47,9 @@ impl FlowControl {
     }
 
     fn answer_due(&mut self, conn: &Connection, limits: SubscriptionLimits) {
-        let part = |left: usize, limit: usize| if limit == 0 { left } else { left.min(limit / PART) } as u64;
-        let (messages, bytes) = (part(LEFT.messages, limits.messages), part(LEFT.bytes, limits.bytes));
+        let part = |left: usize, limit: usize| if limit == 0 { left } else { left.min(limit / LIMIT_DIVISOR) } as u64;
+        let (messages, bytes) =
+            (part(UNREAD_AT_REPLY.messages, limits.messages), part(UNREAD_AT_REPLY.bytes, limits.bytes));
         while let Some((_, before, size)) = self.asked.front()
             && *before <= self.messages + messages
             && *size <= self.bytes + bytes

@@ -1,9 +1,9 @@
 //! Generator of random documents, mostly valid, for the schema of the random tests.
 
 /// Pseudorandom numbers with a fixed seed.
-pub(super) struct Dice(pub(super) u64);
+pub(super) struct RandomDocument(pub(super) u64);
 
-impl Dice {
+impl RandomDocument {
     pub(super) fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
