@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import signal
 import socket
 import subprocess
 import uuid
@@ -29,6 +30,11 @@ NEWEST_ONLY = {"test_what_this_version_does_not_know_is_sent_back"}
 def server_version() -> tuple[int, ...]:
     said = subprocess.run([find_executable(), "--version"], capture_output=True, text=True, check=True).stdout
     return tuple(map(int, re.findall(r"\d+", said)[:2]))
+
+
+def pytest_configure() -> None:
+    # A shell starts a background job with SIGINT ignored, and the programs of the tests would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -234,8 +234,9 @@ async def test_of_the_connection_itself(told: Client, events: list[str]) -> None
 
 
 async def test_of_a_connection_that_is_made(nats_url: str) -> None:
-    _jetarrow.force_panic("connection")
-    with pytest.raises(RuntimeError, match="forced in Connection"):
+    # Not "connection": a client of an earlier test that reconnects would panic instead.
+    _jetarrow.force_panic("firstconnect")
+    with pytest.raises(RuntimeError, match="forced in FirstConnect"):
         await asyncio.wait_for(jetarrow.connect(nats_url), 5)
 
 

@@ -45,6 +45,7 @@ pub async fn guarded<T>(work: impl Future<Output = T>) -> Result<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
     Call,
+    FirstConnect,
     Connection,
     Outbox,
     Answers,
@@ -58,8 +59,9 @@ pub enum Spot {
 
 #[cfg(debug_assertions)]
 impl Spot {
-    const ALL: [Spot; 10] = [
+    const ALL: [Spot; 11] = [
         Spot::Call,
+        Spot::FirstConnect,
         Spot::Connection,
         Spot::Outbox,
         Spot::Answers,

@@ -44,6 +44,7 @@ pub struct TransportSettings {
 pub async fn run(client: Client, settings: TransportSettings) {
     let state = client.0.state.clone();
     let mut failure = None;
+    weak_spot(Spot::FirstConnect);
     while let Some(addr) = {
         weak_spot(Spot::Connection);
         state.next_server(failure.take(), client.server_info()).await
