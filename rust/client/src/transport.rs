@@ -211,24 +211,39 @@ impl Client {
     pub async fn publish(&self, message: OutboundMessage) -> Result<(), SendRejected> {
         let bytes = message_size(&message);
         let mut link = None;
-        loop {
-            self.check(&message, bytes)?;
-            {
-                let mut out = lock(&self.0.out);
-                if out.closed {
-                    return Err(SendRejected::Closed);
-                }
-                if !out.connected || *link.get_or_insert(out.links) != out.links {
-                    return Err(SendRejected::LinkLost);
-                }
-                if out.has_room(bytes) {
-                    out.put_message(&message, &self.0.statistics);
-                    self.wake(out);
-                    return Ok(());
-                }
-            }
-            self.until(|out| !out.connected || out.has_room(bytes)).await;
+        while !self.try_publish(&message, bytes, &mut link)? {
+            self.room_or_disconnect(bytes).await;
         }
+        Ok(())
+    }
+
+    /// Sends a message if there is room; false if there is none. `link` is the number of the link of the first try, and
+    /// the message is sent over no other one.
+    pub fn try_publish(
+        &self,
+        message: &OutboundMessage,
+        bytes: usize,
+        link: &mut Option<u64>,
+    ) -> Result<bool, SendRejected> {
+        self.check(message, bytes)?;
+        let mut out = lock(&self.0.out);
+        if out.closed {
+            return Err(SendRejected::Closed);
+        }
+        if !out.connected || *link.get_or_insert(out.links) != out.links {
+            return Err(SendRejected::LinkLost);
+        }
+        let has_room = out.has_room(bytes);
+        if has_room {
+            out.put_message(message, &self.0.statistics);
+            self.wake(out);
+        }
+        Ok(has_room)
+    }
+
+    /// Waits for room for one message of this size, or for the end of the link.
+    pub async fn room_or_disconnect(&self, bytes: usize) {
+        self.until(|out| !out.connected || out.has_room(bytes)).await;
     }
 
     /// Bytes that were written, or discarded on disconnect.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
-use tokio::time::{Instant, Interval, MissedTickBehavior, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
 use crate::publish::ack_tracker::{AckTracker, InFlightMessage};
 use crate::publish::body::Body;
@@ -25,7 +25,7 @@ use client::Connection;
 use client::congestion::{Congestion, MAX_IN_FLIGHT_MESSAGES};
 use client::refusals::Refusals;
 use client::traffic::{InFlightGuard, Verb};
-use client::transport::{SendRejected, Subscriber};
+use client::transport::Subscriber;
 use runtime::task::{Spot, weak_spot};
 use wire::arena::Arena;
 
@@ -39,6 +39,7 @@ mod stream_probe;
 
 pub use failures::silence;
 use flow_control::{Controller, FixedWindow, FlowControl};
+use hand_over::UnwrittenMessage;
 use send::Sequencer;
 use stream_probe::StreamProbes;
 
@@ -123,22 +124,12 @@ pub async fn run(
         blocked: false,
         terminal_error: None,
         now,
-        handing: None,
+        unwritten: None,
     };
     // Tokio's budget of 128 operations would cut bursts short of the window: more writes of fewer bytes.
     tokio::task::unconstrained(run.drive()).await?;
     // Dropping the subscriber unsubscribes without waiting for room in the outbox.
     Ok(())
-}
-
-/// Outcome of handing a message to the connection.
-enum HandOver {
-    Over,
-    Not,
-    Late,
-    SendRejected(SendRejected),
-    /// The connection is closed.
-    Ended,
 }
 
 /// The inbox of acks, and the memory that reply subjects and header blocks are written in.
@@ -202,8 +193,8 @@ struct PublishLoop<'a, F, O> {
     terminal_error: Option<JetError>,
     /// Refreshed once per burst of messages, not once per message.
     now: Instant,
-    /// The message that waits to be handed over.
-    handing: Option<u64>,
+    /// The message in the window that waits for room in the socket.
+    unwritten: Option<UnwrittenMessage>,
 }
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
@@ -214,14 +205,16 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         loop {
             self.now = Instant::now();
             weak_spot(Spot::Publisher);
-            let up = self.fill_window(&mut tick).await?;
+            let up = self.fill_window().await?;
             if self.exhausted && self.tracker.is_empty() && self.again.is_empty() && self.no_responders.is_empty() {
                 self.results.flush();
                 return Ok(());
             }
             self.report_in_flight();
             let waits = if up { self.is_full() || !self.again.is_empty() } else { self.window.is_batch };
-            let hungry = !self.exhausted && !waits;
+            let hungry = !self.exhausted && !waits && self.unwritten.is_none();
+            let unwritten = self.unwritten.as_ref().map(|unwritten| unwritten.bytes);
+            let client = &self.conn.client;
             let quiet = self.quiet_from().filter(|_| up && self.blocked).filter(|at| self.now < *at);
             let (asking, leader) = (&mut self.duplicates.lookup, &mut self.probes.leader);
             tokio::select! {
@@ -249,12 +242,18 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                     self.learn_stream(&subject, verdict);
                 }
                 () = self.window.urgent.added() => {}
-                () = async { match quiet { Some(at) => sleep_until(at).await, None => pending().await } } => {}
+                () = sleep_until(quiet.unwrap_or(self.now)), if quiet.is_some() => {}
                 leads = async { match leader { Some(probes) => probes.await, None => pending().await } } => {
                     self.learn_leader(leads);
                 }
+                () = client.room_or_disconnect(unwritten.unwrap_or(0)), if unwritten.is_some() => {}
                 Ok(()) = link.changed() => self.check_time_and_link(),
-                _ = tick.tick() => self.check_time_and_link(),
+                _ = tick.tick() => {
+                    if self.unwritten.is_some() {
+                        self.take_in()?;
+                    }
+                    self.check_time_and_link();
+                }
             }
             while let Some(Some(message)) = self.ack_inbox.subscriber.next().now_or_never() {
                 self.on_reply(message);
@@ -264,7 +263,10 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     }
 
     /// Sends messages while the window has room. Returns true if more could be sent on this link.
-    async fn fill_window(&mut self, tick: &mut Interval) -> Result<bool> {
+    async fn fill_window(&mut self) -> Result<bool> {
+        if !self.write_unwritten() {
+            return Ok(false);
+        }
         // Earlier core messages are written first, although they take another path.
         self.wait_for_others().await;
         self.ask_for_window();
@@ -278,10 +280,10 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         while up && self.tracker.len() < self.tracker.window() {
             let Some(sent) = self.at_hand()? else { break };
             if let Some(token) = self.send_now(sent) {
-                up = self.send_patiently(token, tick).await?;
+                up = self.hand_over(token)?;
             }
         }
-        if !up || self.tracker.len() >= self.tracker.window() {
+        if !up && self.unwritten.is_none() || self.tracker.len() >= self.tracker.window() {
             self.take_in()?;
         }
         Ok(up)

@@ -118,9 +118,10 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     }
 
     pub(super) fn expire(&mut self) {
-        let handing = self.handing.filter(|token| self.tracker.is_late(*token, self.now));
-        if let Some(sent) = handing.and_then(|token| self.tracker.withdraw(token)) {
-            fail_late(&sent, sent.tries > 0, &mut self.results, self.window.timeout);
+        if self.unwritten.as_ref().is_some_and(|unwritten| self.tracker.is_late(unwritten.token, self.now))
+            && let Some(sent) = self.withdraw_unwritten()
+        {
+            fail_late(&sent, sent.first.is_some(), &mut self.results, self.window.timeout);
         }
         for sent in self.tracker.on_deadline(self.now) {
             fail_late(&sent, true, &mut self.results, self.window.timeout);
@@ -167,6 +168,8 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         self.link.ack_inbox_error = None;
         (self.duplicates.lookup, self.probes.leader) = (None, None);
         self.flow.on_disconnect();
+        let unsent = self.withdraw_unwritten();
+        self.send_again(unsent);
         let mut resent = Vec::new();
         for sent in self.tracker.on_disconnect() {
             if self.window.resend.unwrap_or_else(|| sent.body.has_id()) {
@@ -203,8 +206,9 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     /// Fails every message without an answer with this error, including queued ones.
     pub(super) fn give_up(&mut self, cause: JetError) {
         (self.duplicates.lookup, self.probes.leader) = (None, None);
+        let unsent = self.withdraw_unwritten();
         let no_responders = self.no_responders.take_all();
-        self.send_again(no_responders);
+        self.send_again(unsent.into_iter().chain(no_responders));
         for sent in self.tracker.on_disconnect().into_iter().chain(std::mem::take(&mut self.again)) {
             self.results.failed(sent.row, ended_by(&sent, &cause));
         }

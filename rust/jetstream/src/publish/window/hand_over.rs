@@ -1,64 +1,74 @@
-//! Handing a message to the connection, which may reject it.
+//! Handing a message to the connection, which may have no room for it or reject it.
 
-use futures_util::{FutureExt, Stream, StreamExt};
-use tokio::time::{Instant, Interval};
+use futures_util::Stream;
 
-use super::{HandOver, PublishLoop, ResultSink, RowToPublish};
+use super::{PublishLoop, ResultSink, RowToPublish};
+use crate::publish::ack_tracker::InFlightMessage;
 use base::error::{JetError, Result};
+use client::outbox::Outgoing;
 use client::transport::SendRejected;
 use wire::nats::Subject;
+use wire::size::message_size;
 use wire::token::write_token;
 
+/// A message in the window that waits for room in the socket.
+pub struct UnwrittenMessage {
+    pub token: u64,
+    /// Its size on the wire.
+    pub bytes: usize,
+    message: Outgoing,
+    /// The link of the first try. A message that waits across a break would be written first on the next link.
+    link: Option<u64>,
+}
+
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
-    /// Waits until the connection accepts the message. Handles acks meanwhile, and returns when the link breaks.
-    pub(super) async fn hand_over(
-        &mut self,
-        token: u64,
-        mut send: std::pin::Pin<&mut (impl Future<Output = std::result::Result<(), SendRejected>> + Send)>,
-        tick: &mut Interval,
-    ) -> Result<HandOver> {
-        let sent = match send.as_mut().now_or_never() {
-            Some(sent) => sent,
-            None => loop {
-                // A message that waits across a break would be written first on the next link.
-                if self.silent() || !self.is_up() || self.conn.breaks() != self.link.breaks {
-                    return Ok(HandOver::Not);
-                }
-                if self.tracker.get(token).is_none() {
-                    return Ok(HandOver::Late);
-                }
-                self.report_in_flight();
-                let message = tokio::select! {
-                    biased;
-                    sent = send.as_mut() => break sent,
-                    message = self.ack_inbox.subscriber.next() => match message {
-                        Some(message) => Some(message),
-                        // An ended subscription stays ready for ever; the connection is closed.
-                        None => return Ok(HandOver::Ended),
-                    },
-                    _ = tick.tick() => None,
-                };
-                self.now = Instant::now();
-                match message {
-                    Some(message) => self.on_reply(message),
-                    // Silence ends all rows at once, so it is checked before single rows expire.
-                    None if self.silent() => return Ok(HandOver::Not),
-                    None => {
-                        self.take_in()?;
-                        self.expire();
-                        self.results.flush();
-                    }
-                }
-            },
-        };
-        Ok(match sent {
-            Ok(()) => HandOver::Over,
-            Err(SendRejected::LinkLost) => HandOver::Not,
-            Err(refused) => HandOver::SendRejected(refused),
-        })
+    /// Hands over a message that was not sent by copying it: there was no room, or its payload is large. Returns true if
+    /// the next message can be sent.
+    pub(super) fn hand_over(&mut self, token: u64) -> Result<bool> {
+        let reply = Some(self.reply(token)?);
+        let Some(sent) = self.tracker.get(token) else { return Ok(true) };
+        let payload = sent.body.wire_payload(&mut self.ack_inbox.arena).unwrap_or_default();
+        let message = Outgoing { subject: sent.body.subject(), reply, headers: sent.body.wire_headers(), payload };
+        self.unwritten = Some(UnwrittenMessage { token, bytes: message_size(&message), message, link: None });
+        Ok(self.write_unwritten())
     }
 
-    pub(super) fn reply(&mut self, token: u64) -> Result<Subject> {
+    /// Writes the message that waits for room. Returns true if none waits any more.
+    pub(super) fn write_unwritten(&mut self) -> bool {
+        let Some(unwritten) = &mut self.unwritten else { return true };
+        if self.tracker.get(unwritten.token).is_none() {
+            self.unwritten = None;
+            return true;
+        }
+        match self.conn.client.try_publish(&unwritten.message, unwritten.bytes, &mut unwritten.link) {
+            Ok(false) => return false,
+            Ok(true) => self.unwritten = None,
+            Err(SendRejected::LinkLost) => {
+                let unsent = self.withdraw_unwritten();
+                self.send_again(unsent);
+                self.check_time_and_link();
+                return false;
+            }
+            // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
+            Err(SendRejected::TooLarge) => {
+                if let Some(sent) = self.withdraw_unwritten() {
+                    let (what, limit) = (sent.about(), self.conn.client.max_payload());
+                    let size = sent.body.payload().map_or(0, <[u8]>::len);
+                    self.results.failed(sent.row, JetError::MaxPayload { what, size, limit });
+                }
+            }
+            Err(SendRejected::Closed) => self.connection_ended(),
+        }
+        true
+    }
+
+    /// Removes the message that waits for room from the window. This attempt was not written, so it is not stored.
+    pub(super) fn withdraw_unwritten(&mut self) -> Option<InFlightMessage> {
+        let sent = self.tracker.withdraw(self.unwritten.take()?.token)?;
+        Some(InFlightMessage { first: sent.earlier, ..sent })
+    }
+
+    fn reply(&mut self, token: u64) -> Result<Subject> {
         let prefix = self.ack_inbox.prefix.len();
         write_token(token, &mut self.ack_inbox.prefix);
         let bytes = self.ack_inbox.arena.copy(&self.ack_inbox.prefix);

@@ -1,17 +1,14 @@
 //! Sending of messages: numbering, admission to the window, writing to the connection.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::Stream;
-use tokio::time::{Instant, Interval};
+use tokio::time::Instant;
 
 use super::failures::ended_by;
-use super::{HandOver, PublishLoop, ResultSink, RowToPublish};
+use super::{PublishLoop, ResultSink, RowToPublish};
 use crate::publish::ack_tracker::InFlightMessage;
 use base::error::{JetError, Result};
-use client::outbox::Outgoing;
-use client::transport::SendRejected;
 use wire::token::write_token;
 
 /// Numbers messages in the order in which they are published.
@@ -69,42 +66,5 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         let gone = sent.body.send_now(&self.conn.client, &self.ack_inbox.prefix, &mut self.ack_inbox.block);
         self.ack_inbox.prefix.truncate(prefix);
         (!gone).then_some(token)
-    }
-
-    /// Sends a message that must wait for room in the socket, or whose payload is too large to be copied. Returns false if the
-    /// link broke or the server is silent.
-    pub(super) async fn send_patiently(&mut self, token: u64, tick: &mut Interval) -> Result<bool> {
-        let reply = Some(self.reply(token)?);
-        let Some(sent) = self.tracker.get(token) else { return Ok(true) };
-        let payload = sent.body.wire_payload(&mut self.ack_inbox.arena).unwrap_or_default();
-        let message = Outgoing { subject: sent.body.subject(), reply, headers: sent.body.wire_headers(), payload };
-        let client = &self.conn.client;
-        // Polled directly: a select per message would cost as much as the message.
-        self.handing = Some(token);
-        let handed = self.hand_over(token, pin!(client.publish(message)), tick).await?;
-        self.handing = None;
-        match handed {
-            HandOver::Over | HandOver::Late => Ok(true),
-            HandOver::Not => {
-                // This attempt was not written, so it is not stored.
-                let back = self.tracker.withdraw(token).map(|sent| InFlightMessage { first: sent.earlier, ..sent });
-                self.send_again(back);
-                self.check_time_and_link();
-                Ok(false)
-            }
-            // A reconnect can lead to a server with a smaller limit than the one the rows were checked against.
-            HandOver::SendRejected(SendRejected::TooLarge) => {
-                if let Some(sent) = self.tracker.withdraw(token) {
-                    let (what, limit) = (sent.about(), self.conn.client.max_payload());
-                    let size = sent.body.payload().map_or(0, <[u8]>::len);
-                    self.results.failed(sent.row, JetError::MaxPayload { what, size, limit });
-                }
-                Ok(true)
-            }
-            HandOver::SendRejected(SendRejected::Closed | SendRejected::LinkLost) | HandOver::Ended => {
-                self.connection_ended();
-                Ok(true)
-            }
-        }
     }
 }
