@@ -1,4 +1,4 @@
-"""The command in this process, against the worker's server."""
+"""Fixtures that run the command in this process, connected to the worker's server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cli.tools import Command, Ran
 
 @pytest.fixture
 def away(nats_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in, no contexts, no settings but the server's address."""
+    """Changes to an empty folder without contexts; the only setting is the server's address."""
     for name in [name for name in os.environ if name.startswith("NATS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("NATS_URL", nats_url)
@@ -26,7 +26,7 @@ def away(nats_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 @pytest.fixture
 def cli(away: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs the command as `main` of an entry point does."""
+    """Returns a function that runs the command as the entry point's `main` does."""
 
     def run(*arguments: str) -> Ran:
         capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`jetarrow context`: the nats tool's own files, read and written by both."""
+"""`jetarrow context`: jetarrow and the nats tool read and write the same context files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "correct-horse-battery"
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
-    """A server that takes no one without a password."""
+    """Starts a server that requires a password and returns its address."""
     config = f'authorization {{ user: "ann", password: "{SECRET}" }}'
     with NatsServer(config=config) as server:
         with jetarrow.sync.connect(server.url, user="ann", password=SECRET) as nc:
@@ -62,12 +62,12 @@ def test_contexts(cli: Command, guarded: str, folder: Path, monkeypatch: pytest.
     monkeypatch.setenv("NATS_CONTEXT", "prod")
     (folder / "context.txt").write_text("other", "utf-8")
     assert [row["name"] for row in cli("stream", "ls", "--json").json] == ["GUARDED"]
-    # A server that is named gets no credentials of a context that is not.
+    # An explicit --server gets no credentials from a selected context.
     refused = cli("stream", "ls", "--server", guarded)
     assert (refused.code, "credentials" in refused.err) == (1, True)
     monkeypatch.delenv("NATS_CONTEXT")
     cli("context", "select", "prod")
-    # What is named goes before what is selected, and what is typed before the environment.
+    # NATS_CONTEXT has priority over the selected context, and a command line option over the environment.
     monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
     assert cli("stream", "ls", "--timeout", "300ms").code == 1
     monkeypatch.setenv("NATS_USER", "somebody")

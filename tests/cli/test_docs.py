@@ -1,4 +1,4 @@
-"""docs/command.md: its sessions run, one after the other, and answer as the page says."""
+"""docs/command.md: its sessions run one after the other and print the documented output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?")
 
 
 def steps(session: str) -> list[tuple[str, list[str]]]:
-    """Each command of a session, and the lines that follow it."""
+    """Yields each command of a session with its expected output lines."""
     found: list[tuple[str, list[str]]] = []
     for line in session.splitlines():
         if line.startswith("$ "):
@@ -37,7 +37,7 @@ def test_sessions(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
                 done = cli(*shlex.split(typed)[1:])
                 code, said = done.code, done.err + done.out
             else:
-                # With a pipe or a file: as a shell runs it.
+                # The shell runs commands with pipes or redirections.
                 line = typed.replace("| jetarrow", f"| {shlex.join(command())}")
                 ran = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
                 code, said = ran.returncode, ran.stderr + ran.stdout

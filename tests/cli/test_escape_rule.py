@@ -1,4 +1,4 @@
-"""The rule by which text of others is escaped, and that every write of the process goes through it."""
+"""The rule that escapes foreign text, and its application to every write of the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jetarrow.cli.run import run
 
 from tests.cli.test_escapes import FOREIGN, assert_escaped
 
-# Signs that are visible, or join others, although Unicode has them among the format characters.
+# Visible characters and joiners that Unicode counts among the format characters.
 VISIBLE = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0x13430, 0x13456)}
 
 
@@ -41,7 +41,7 @@ def test_hidden_characters_are_escaped_and_visible_ones_stay() -> None:
 
 
 class FakeTerminal(io.StringIO):
-    """A text stream that says that it is a terminal."""
+    """A text stream whose `isatty` is true."""
 
     encoding = "utf-8"
 
@@ -51,7 +51,7 @@ class FakeTerminal(io.StringIO):
 
 @contextlib.contextmanager
 def fake_terminal() -> Iterator[FakeTerminal]:
-    """Stdout and stderr of this process in the block."""
+    """Replaces stdout and stderr of this process inside the block."""
     fake = FakeTerminal()
     with contextlib.redirect_stdout(fake), contextlib.redirect_stderr(fake):
         yield fake
@@ -83,7 +83,7 @@ OTHERS: dict[str, Callable[[], object]] = {
 
 
 class FakeApp:
-    """In the place of the command's subcommands."""
+    """Replaces the command's subcommands."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
@@ -95,7 +95,7 @@ class FakeApp:
 
 @pytest.mark.parametrize("how", OTHERS)
 def test_every_write_of_the_process_is_escaped(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those of libraries, while the command runs."""
+    """Writes of libraries are escaped too while the command runs."""
     monkeypatch.setattr("typer.main.get_command", lambda _app: FakeApp(OTHERS[how]))
     with fake_terminal() as screen:
         run([])

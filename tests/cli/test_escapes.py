@@ -1,4 +1,4 @@
-"""Text of others does not control the terminal: every subcommand shows it escaped, on stdout and on stderr."""
+"""Foreign text does not control the terminal: every subcommand escapes it on stdout and on stderr."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from jetarrow.server import NatsServer
 from tests.cli.test_run import ALL
 from tests.cli.tools import Command, Terminal, command, run_in_terminal
 
-# Sets the terminal's title, rings, turns red (C1), reorders, deletes.
+# Sets the terminal's title, rings the bell, sets red (C1), reorders, deletes.
 FOREIGN = "\x1b]0;EVIL\x07\x9b31m\u202e\x7f"
 RAW = ("\x1b]0;", "\x07", "\x9b", "\u202e", "\x7f")
-# As the command, JSON, and Rust's and Python's quotes have it.
+# The escaped forms that the command, JSON, and Rust's and Python's quoting produce.
 ESCAPED = re.compile(r"\\(x1b|u001b|u\{1b\})\]0;EVIL")
 
 
 def request_raw(url: str, subject: str, payload: str) -> str:
-    """Sends a request with a subject that jetarrow refuses, as other clients do not; the response."""
+    """Sends a request with a subject that jetarrow rejects and other clients do not; returns the response."""
     where = urlsplit(url)
     data = payload.encode()
     with socket.create_connection((where.hostname, where.port), timeout=20) as sock, sock.makefile("rwb") as file:
@@ -44,12 +44,12 @@ def request_raw(url: str, subject: str, payload: str) -> str:
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[str]:
-    """A server where every text that others write holds escape sequences."""
+    """Starts a server on which every text that clients can write contains escape sequences."""
     with NatsServer() as server, jetarrow.sync.connect(server.url) as nc:
         js = nc.jetstream()
         js.add_stream(name="S", subjects=["s.>"], description=FOREIGN, metadata={FOREIGN: FOREIGN})
         js.publish("s.a", f"{FOREIGN}\r\n\t", headers={"X": FOREIGN})
-        # The server leaves subjects with a DEL out of its lists.
+        # The server omits subjects with a DEL from its lists.
         assert "error" not in request_raw(server.url, f"s.{FOREIGN[:-1]}", json.dumps({FOREIGN: FOREIGN}))
         config = {"durable_name": "D", "ack_policy": "explicit", "description": FOREIGN}
         request_raw(
@@ -80,7 +80,7 @@ def here(hostile: str, away: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 OBJECT, FILE = f"o{FOREIGN}\n", f"f{FOREIGN}.parquet"
-# Where a subcommand shows nothing of others, what is typed has escape sequences, and the error shows it.
+# If a subcommand shows no foreign text, its arguments contain escape sequences, and the error text quotes them.
 RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("bench",): [["--size", FOREIGN]],
     ("consumer", "info"): [["S", "D"], ["S", "D", "--json"]],
@@ -146,7 +146,7 @@ FOLLOWING = [
 
 def assert_escaped(shown: str) -> None:
     assert not [text for text in RAW if text in shown], shown
-    # A guard: something was there to be escaped.
+    # Guards against an output without any text to escape.
     assert ESCAPED.search(shown), shown
 
 
@@ -174,7 +174,7 @@ def test_subcommand_that_follows_shows_foreign_text_escaped(arguments: tuple[str
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
 def test_a_terminal_alone_is_guarded(here: Path) -> None:
-    """Each of stdout and stderr by itself: what goes into a pipe stays as it is."""
+    """Escaping is decided for stdout and stderr separately: output to a pipe is not escaped."""
     with Terminal("stream", "get", "S", "1", stdout=subprocess.PIPE) as process:
         process.end()
         assert process.process.stdout is not None

@@ -1,4 +1,4 @@
-"""Passwords and tokens in addresses: nothing that the command prints has them, and connections do."""
+"""The command prints no password or token of an address, and connections use the real values."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.test_redaction import HIDDEN, SECRETS
 
 @pytest.fixture
 def contexts(away: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the context files, and no server in the environment."""
+    """Returns the folder of the context files; the environment names no server."""
     monkeypatch.delenv("NATS_URL")
     folder = Path(os.environ["XDG_CONFIG_HOME"]) / "nats" / "context"
     folder.mkdir(parents=True)
     return folder
 
 
-# A URL with the secret `%s`.
+# A URL with the secret in place of `%s`.
 FORMS = {
     "password": "nats://anna:%s@127.0.0.1:1",
     "token": "nats://%s@127.0.0.1:1",
@@ -117,7 +117,7 @@ def test_errors_show_no_secret_that_was_typed_or_set(
 
 @pytest.mark.parametrize("form", FORMS)
 def test_hosts_stay(form: str) -> None:
-    """The rest of an address is what tells contexts apart."""
+    """Redaction keeps the rest of an address, which distinguishes the contexts."""
     shown = redact_url(filled(form, "secret"))
     assert "secret" not in shown
     assert "***@127.0.0.1:" in shown
@@ -187,7 +187,7 @@ def test_context_files_keep_the_real_values_and_are_private(cli: Command, contex
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text("utf-8"))["password"] == f"{HIDDEN}/@"
     assert cli("stream", "ls").code == 0
-    # The nats tool may have made it for others to read.
+    # The nats tool may have made the file readable for other users.
     selected = contexts.parent / "context.txt"
     selected.chmod(0o644)
     assert cli("context", "select", name).code == 0

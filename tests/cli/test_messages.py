@@ -1,4 +1,4 @@
-"""`jetarrow publish`, `load` and `read`: messages in and out."""
+"""`jetarrow publish`, `load` and `read`."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_place(cli: Command, orders: 
     finally:
         os.umask(former)
     assert stat.S_IMODE(Path("new.csv").stat().st_mode) == 0o640
-    # A device is written to, and stays one.
+    # A device file is written to, not replaced.
     assert cli("read", orders, "--to", "/dev/null", "--format", "csv").code == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
@@ -197,7 +197,7 @@ def test_queries(cli: Command, orders: str) -> None:
     wrong = cli("read", orders, "--sql", "select nothing")
     assert (wrong.code, wrong.err.count("\n")) == (1, 1)
     assert cli("read", orders, "--sql", f"select * from {orders}", "--follow").code == 2
-    # The rows are foreign; a query over them reads no file of this machine.
+    # The rows are untrusted; a query over them reads no local file.
     assert cli("read", orders, "--sql", "select * from read_text('out.parquet')").code == 1
 
 
@@ -209,7 +209,7 @@ def test_a_schema_in_a_file(cli: Command, orders: str, away: Path) -> None:
 
 
 def test_latest(cli: Command, orders: str) -> None:
-    """Of each region the last order: the columns, files and queries are those of `read`."""
+    """Reads the last order of each region, with the columns, files and queries of `read`."""
 
     def ids(*arguments: str) -> list[tuple[str, int]]:
         rows = cli("latest", orders, "--json", "--schema", "id BIGINT", *arguments).lines
@@ -225,7 +225,7 @@ def test_latest(cli: Command, orders: str) -> None:
 
 
 def test_tables_in_messages(cli: Command, stream: str, away: Path) -> None:
-    """`--format arrow`: many rows a message, and the rows come back with their types."""
+    """With `--format arrow` each message holds many rows, and `read` restores their types."""
     written(away / "orders.parquet")
     done = cli("load", "orders.parquet", "--subject", f"{stream}.{{region}}", "--format", "arrow", "--json").json
     assert (done[0]["messages"], done[0]["errors"]) == (2, 0)

@@ -1,4 +1,4 @@
-"""`--on-rollback` of the command."""
+"""The command's option `--on-rollback`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.rollback.tools import COUNT, STREAM, Copy, publish, with_other_client
 
 @pytest.fixture
 def rolled(own_server: NatsServer, away: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Command) -> None:
-    """A stream that was rolled back behind what is in the archive `archive`."""
+    """A stream that was rolled back to before the last archived row of `archive`."""
     monkeypatch.setenv("NATS_URL", own_server.url)
     assert cli("stream", "add", STREAM, "--subjects", f"{STREAM}.>").code == 0
     copy = Copy(own_server, tmp_path / "copy")
@@ -34,7 +34,7 @@ def test_what_a_sink_does(rolled: None, cli: Command) -> None:
     assert "--on-rollback" in failed.err
     assert failed.err.count("\n") == 1
     assert cli("sink", "parquet", STREAM, "archive", "--on-rollback", "later").code == 2
-    # The only commit is of what is gone, so nothing that it saw is known to be there.
+    # The only commit holds lost messages, so no archived message is known to be in the stream.
     again = cli("sink", "parquet", STREAM, "archive", "--on-rollback", "continue", "--json")
     assert again.json["rows"] == COUNT + 10
     assert cli("sink", "parquet", STREAM, "archive", "--json").json["rows"] == 0

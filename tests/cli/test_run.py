@@ -1,4 +1,4 @@
-"""What all subcommands share: help, errors, secrets, the address."""
+"""Behaviour of all subcommands: help, errors, secrets, the server address."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_help_has_an_example_that_can_be_parsed(path: tuple[str, ...], cli: Comm
     example = ALL[path].epilog.removeprefix("Example: [cyan]").removesuffix("[/cyan]")
     first, *typed = shlex.split(example)
     assert [first, *typed[: len(path)]] == ["jetarrow", *path]
-    if path != ("load",) and path != ("object", "put"):  # they name files that are not here
+    if path != ("load",) and path != ("object", "put"):  # the examples name files that do not exist here
         ALL[path].make_context("jetarrow", typed[len(path) :])
 
 
@@ -101,7 +101,7 @@ def test_passwords(cli: Command, guarded: str, away: Path, monkeypatch: pytest.M
 
 
 def test_a_password_in_the_address(cli: Command, guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the environment nobody else sees it; on the command line everybody does."""
+    """A password in the environment is private; one on the command line is visible to other users."""
     monkeypatch.setenv("NATS_URL", guarded.replace("//", f"//ann:{SECRET}@"))
     assert cli("stream", "ls").code == 0
     for typed in (guarded.replace("//", f"//ann:{SECRET}@"), guarded.replace("//", f"//x,{SECRET}@")):

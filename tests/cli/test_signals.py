@@ -1,4 +1,4 @@
-"""Signals that end the command: files are finished, nothing is said, and the exit code names the signal."""
+"""Signals end the command: it finishes its files, prints nothing, and its exit code names the signal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS = 50
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
-    """SIGHUP and SIGINT count, also where the tests themselves run below nohup, or in a shell's background."""
+    """Sets the default handlers of SIGHUP and SIGINT, which nohup or a shell's background job would ignore."""
     before = [(number, signal.getsignal(number)) for number in (signal.SIGHUP, signal.SIGINT)]
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -42,13 +42,13 @@ def heard() -> Iterator[None]:
 
 @pytest.fixture
 def filled(away: Path, sync_js: jetarrow.sync.JetStream, stream: str) -> str:
-    """A stream of rows that no format can make small: a writer's buffer is full after them."""
+    """Fills a stream with rows that no format compresses, so that they exceed a writer's buffer."""
     sync_js.publish_batch(f"{stream}.a", [secrets.token_hex(500) for _ in range(ROWS)]).raise_for_errors()
     return stream
 
 
 def stop(process: subprocess.Popen[str], *numbers: signal.Signals) -> None:
-    """Sends the signals: the exit code is that of one of them, and nothing is said."""
+    """Sends the signals and checks that the command prints nothing and exits with the code of one of them."""
     for number in numbers:
         process.send_signal(number)
     _, said = process.communicate(timeout=30)
@@ -72,7 +72,7 @@ READERS: dict[str, Callable[[Path], int]] = {
 
 
 def unfinished() -> list[Path]:
-    """Temporary files to which rows have been written."""
+    """Returns the temporary files that contain rows."""
     return [path for path in Path().glob(".*") if path.stat().st_size > 20_000]
 
 
@@ -81,7 +81,7 @@ def unfinished() -> list[Path]:
 def test_read_that_follows_finishes_its_file(form: str, number: signal.Signals, filled: str, away: Path) -> None:
     with start("read", filled, "--follow", "--to", f"out.{form}", "--columns", "seq,data") as process:
         wait_until(unfinished, 30)
-        # Others cannot read it before it has the mode that the umask allows.
+        # Other users cannot read the file before it has the mode that the umask allows.
         assert [stat.S_IMODE(path.stat().st_mode) for path in unfinished()] == [0o600]
         stop(process, number)
     assert [path.name for path in away.iterdir()] == [f"out.{form}"]
@@ -169,7 +169,7 @@ BATCH = pa.record_batch([[1, 2]], SCHEMA)
 
 
 class SignalledWriter:
-    """Sends this process a signal while it writes."""
+    """Sends a signal to this process while it writes."""
 
     def __init__(self, number: signal.Signals) -> None:
         self._number = number
@@ -177,7 +177,7 @@ class SignalledWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         os.kill(os.getpid(), self._number)
-        assert sum(range(1000)) > 0  # the interpreter would handle the signal by now
+        assert sum(range(1000)) > 0  # the interpreter handles the signal before this line
         self.is_whole = True
 
     def close(self) -> None: ...

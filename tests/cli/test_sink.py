@@ -1,4 +1,4 @@
-"""`jetarrow sink`: archives that go on where they were."""
+"""`jetarrow sink`: archives that continue after their last committed row."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_verify(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, awa
     assert cli("sink", "parquet", stream, "archive", *options).code == 0
     whole = cli("sink", "verify", "archive", "--json")
     assert whole.json == {"rows": 30, "compared": 30, "misplaced": 0, "missing": 0, "twice": 0, "files": []}
-    # As builds before 24 November 2026 did: rows of one value in the folder of another.
+    # As builds before 24 November 2026 did: rows of one value in another value's folder.
     (one,) = Path("archive/region=a").glob("*.parquet")
     (other,) = Path("archive/region=b").glob("*.parquet")
     swapped = one.read_bytes(), other.read_bytes()
@@ -71,7 +71,7 @@ def test_verify(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, awa
     assert found.code == 1
     assert "verified 30 rows, 30 of them against the stream: 20 misplaced, 0 missing, 0 duplicated\n" in found.out
     assert str(one.relative_to("archive")) in found.out
-    # What the stream no longer has cannot be compared.
+    # Messages that the stream no longer holds cannot be compared.
     sync_js.purge_stream(stream, keep=2)
     assert '"compared": 1' in cli("sink", "verify", "archive", "--json").out
     missing = cli("sink", "verify", "elsewhere")

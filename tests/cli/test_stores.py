@@ -45,7 +45,7 @@ def test_objects(cli: Command, away: Path) -> None:
     (away / "model.bin").unlink()
     assert cli("object", "get", "CLI_OBJ", "model.bin").out == "wrote model.bin (500.0 KiB)\n"
     assert (away / "model.bin").read_bytes() == data
-    # An object's name is any text: it leads to no other folder.
+    # An object's name is arbitrary text and must not select another folder.
     assert cli("object", "put", "CLI_OBJ", "model.bin", "--name", "../../up.bin").code == 0
     assert cli("object", "get", "CLI_OBJ", "../../up.bin").code == 0
     assert (away / "up.bin").exists()

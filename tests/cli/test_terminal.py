@@ -39,13 +39,13 @@ def test_top_redraws_until_q(filled: str, sync_js: jetarrow.sync.JetStream) -> N
         terminal.until("31,234")
         terminal.type("q")
         assert terminal.end() == 0
-        # The terminal shows again what it showed before.
+        # The terminal shows its earlier content again.
         assert "\x1b[?1049l" in terminal.shown
 
 
 @pytest.mark.parametrize(("streams", "consumers"), [(0, 0), (1, 0), (3, 2), (100, 0), (100, 3), (3, 100), (100, 100)])
 def test_top_fits_the_terminal(streams: int, consumers: int) -> None:
-    """As much of each as there is room for; what is most in motion stands first."""
+    """`top` lists as many streams and consumers as fit, with the most active ones first."""
     sample = _Sample()
     for number in range(streams):
         sample.streams[f"S{number}"] = {"messages": 1, "bytes": 1, "last_seq": 1}
@@ -124,7 +124,7 @@ def test_serve(away: Path, number: int, code: int) -> None:
 
 
 def test_the_library_does_without_it() -> None:
-    """`import jetarrow` loads nothing of the command, and neither typer nor rich."""
+    """`import jetarrow` imports no module of the command, and neither typer nor rich."""
     script = (
         "import sys, jetarrow, jetarrow.sync, jetarrow.server;"
         "print({n.partition('.')[0] for n in sys.modules} & {'typer', 'rich', 'duckdb', 'pyarrow'},"

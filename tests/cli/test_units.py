@@ -1,4 +1,4 @@
-"""What people write for sizes, spans and times."""
+"""Sizes, durations and times as users type them."""
 
 from __future__ import annotations
 

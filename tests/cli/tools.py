@@ -1,4 +1,4 @@
-"""What a test of the command gets of a run."""
+"""Helpers of the command's tests: runs in this process, in a process of its own, in a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jetarrow.cli import main
 
 
 class Ran(NamedTuple):
-    """How a run of the command ended."""
+    """Result of a run of the command."""
 
     code: int
     out: str
@@ -42,7 +42,7 @@ Command = Callable[..., Ran]
 
 
 def command(*arguments: str) -> list[str]:
-    """The command as a process of its own."""
+    """Returns the command line that starts the command as a process."""
     return [sys.executable, "-m", "jetarrow", *arguments]
 
 
@@ -56,7 +56,7 @@ def run_in_terminal(*arguments: str) -> tuple[int, str]:
     pieces: list[bytes] = []
 
     def read() -> None:
-        # Linux says with an error that the other end is closed.
+        # On Linux a read fails with EIO after the other end is closed.
         with contextlib.suppress(OSError):
             while piece := os.read(here, 65_536):
                 pieces.append(piece)
@@ -80,8 +80,8 @@ class Terminal:
     """A process whose stdin, stdout and stderr are a terminal of 100 columns and 30 lines, or some of them.
 
     Args:
-        arguments: What stands behind `jetarrow`.
-        stdout: Another place for stdout, as for `Popen`; None is the terminal.
+        arguments: The command line arguments after `jetarrow`.
+        stdout: Another destination of stdout, as for `Popen`; None is the terminal.
         session: Whether it is the controlling terminal, which sends signals to the process.
     """
 
@@ -104,14 +104,14 @@ class Terminal:
         self.shown = ""
 
     def until(self, text: str | None) -> str:
-        """Waits until the text has been shown, or with None for the end; all that was shown so far."""
+        """Waits until the text is shown, or with None until the end; returns the output so far."""
         deadline = time.monotonic() + 30
         while text is None or text not in self.shown:
             ready, _, _ = select.select([self._here], [], [], max(0, deadline - time.monotonic()))
             assert ready, f"{text!r} was not shown within 30 s: {self.shown[-2000:]!r}"
             try:
                 piece = os.read(self._here, 65_536)
-            except OSError:  # how Linux says that the other end is closed
+            except OSError:  # EIO: the other end is closed
                 piece = b""
             self.shown += piece.decode("utf-8", "replace")
             if not piece:
@@ -120,7 +120,7 @@ class Terminal:
         return self.shown
 
     def type(self, keys: str) -> None:
-        """Presses keys."""
+        """Types the keys."""
         os.write(self._here, keys.encode())
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Terminal:
         self._is_open = False
 
     def end(self) -> int:
-        """Waits for the end; the exit code."""
+        """Waits for the end and returns the exit code."""
         self.until(None)
         return self.process.wait(30)
 

@@ -1,4 +1,4 @@
-"""A bucket of its own for each test, in either face."""
+"""Fixtures: a separate bucket for each test, for the asyncio and the blocking API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jetarrow.js.kv import KeyValue
 
 @pytest.fixture
 def bucket(nats_url: str) -> Iterator[str]:
-    """A name that no other test uses; the bucket is deleted at the end."""
+    """Returns an unused bucket name; the bucket is deleted after the test."""
     name = f"B{uuid.uuid4().hex[:10]}"
     yield name
     with jetarrow.sync.connect(nats_url) as nc:
@@ -24,5 +24,5 @@ def bucket(nats_url: str) -> Iterator[str]:
 
 @pytest.fixture
 async def kv(js: JetStreamContext, bucket: str) -> KeyValue:
-    """A bucket that keeps five revisions."""
+    """Creates a bucket that keeps five revisions."""
     return await js.create_key_value(bucket=bucket, history=5)

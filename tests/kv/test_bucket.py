@@ -1,4 +1,4 @@
-"""Reading and writing keys: every verb, and what it refuses."""
+"""Reading and writing keys: every verb, and the arguments that it rejects."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_both_ways_to_read_give_the_same(js: JetStreamContext, bucket: str
     with pytest.raises(js_errors.KeyNotFoundError) as info:
         await kv.get("b")
     assert (info.value.op, info.value.entry.revision, info.value.entry.value) == ("DEL", 3, b"")
-    # Its values stay.
+    # Its values remain.
     assert (await kv.get("b", revision=2)).value == b"x"
 
 
@@ -89,7 +89,7 @@ async def test_delete_and_purge(kv: KeyValue) -> None:
     assert [entry.operation for entry in await kv.history("a")] == [None, None, "DEL"]
     assert await kv.purge("a", last=3) is True
     assert [entry.operation for entry in await kv.history("a")] == ["PURGE"]
-    # What was never there can be deleted.
+    # A key without any revision can be deleted.
     assert await kv.delete("b")
     assert await kv.purge("c")
 
@@ -144,7 +144,7 @@ async def test_keys(kv: KeyValue) -> None:
         ("a", ["a"]),
         (["a.*"], ["a.b"]),
         (["a.>", "a"], ["a", "a.b", "a.c.d"]),
-        # Filters that are a part of others, which the server would refuse.
+        # Filters that overlap, which the server would reject.
         (["a.b", "a.>", "a.*", "a.b"], ["a.b", "a.c.d"]),
         ([">", "a"], ["a", "a.b", "a.c.d", "ab"]),
         (["*"], ["a", "ab"]),
@@ -187,7 +187,7 @@ async def test_purge_deletes(kv: KeyValue) -> None:
     await kv.purge("purged")
     await kv.put("again", b"3")
     assert await kv.purge_deletes() is True
-    # Young markers stay, the values before them do not; a key that has a value again is not touched.
+    # Recent markers remain and the values before them are removed; a key with a new value is unchanged.
     found = [(entry.key, entry.operation) for entry in await kv.history(">")]
     assert found == [
         ("old", "DEL"),
@@ -245,7 +245,7 @@ async def test_a_value_that_the_bucket_does_not_take(js: JetStreamContext, bucke
 
 @pytest.mark.skipif(server_version() < (2, 11), reason="what expires leaves markers from 2.11 on")
 async def test_a_time_to_live(js: JetStreamContext, bucket: str) -> None:
-    """A value that expires leaves a marker, and can be created again."""
+    """A value that expires leaves a marker, and its key can be created again."""
     kv = await js.create_key_value(bucket=bucket, limit_marker_ttl=60)
     assert (await kv.status()).marker_ttl == 60
     async with await kv.watchall() as watcher:
@@ -274,7 +274,7 @@ async def test_a_time_to_live(js: JetStreamContext, bucket: str) -> None:
 
 
 async def test_any_bucket_takes_a_time_to_live(kv: KeyValue) -> None:
-    """As in nats-py, whose buckets all allow it."""
+    """Every bucket allows a time to live, as in nats-py."""
     await kv.create("a", b"1", msg_ttl=1)
 
     async def gone() -> bool:

@@ -1,4 +1,4 @@
-"""Making, changing, opening and listing buckets."""
+"""Creating, updating, opening and listing buckets."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_update(js: JetStreamContext, bucket: str) -> None:
     await js.create_key_value(bucket=bucket, history=3, description="d", metadata={"a": "1"}, max_bytes=5_000_000)
     kv = await js.update_key_value(bucket=bucket, history=9)
     config = (await kv.status()).stream_info.config
-    # The rest stays.
+    # The other settings remain.
     assert (config.max_msgs_per_subject, config.description, config.max_bytes) == (9, "d", 5_000_000)
     assert config.metadata is not None
     assert config.metadata["a"] == "1"
@@ -140,7 +140,7 @@ async def test_lists(js: JetStreamContext, bucket: str) -> None:
 
 
 async def test_mirror_and_sources(js: JetStreamContext, bucket: str) -> None:
-    """A mirror is read by its own name, and written through its origin."""
+    """A mirror is read by its own name; writes go to its origin."""
     origin = await js.create_key_value(bucket=bucket, history=3)
     await origin.put("a", b"1")
     mirror = await js.create_key_value(bucket=f"{bucket}-m", mirror=api.StreamSource(name=bucket))
@@ -177,7 +177,7 @@ def domains() -> Iterator[tuple[NatsServer, NatsServer]]:
 
 
 async def test_domains(domains: tuple[NatsServer, NatsServer]) -> None:
-    """From the leaf, a bucket of the hub; and a mirror of it in the leaf, written through to the hub."""
+    """The leaf opens a bucket of the hub, and creates a mirror of it whose writes go to the hub."""
     hub, leaf = domains
     async with await jetarrow.connect(hub.url) as at_hub, await jetarrow.connect(leaf.url) as at_leaf:
         direct = await at_hub.jetstream().create_key_value(bucket="B")

@@ -1,4 +1,4 @@
-"""docs/key-value.md: its Python blocks run as they stand, one after another."""
+"""docs/key-value.md: its Python blocks run unchanged, one after another."""
 
 from __future__ import annotations
 

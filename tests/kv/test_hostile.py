@@ -1,4 +1,4 @@
-"""Keys that are wildcards reach no filter."""
+"""A key that contains a wildcard is never used as a filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one client writes, the others read: nats-py, and the `nats` command, which is written in Go."""
+"""jetarrow, nats-py and the `nats` command (Go) read each other's buckets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tool = Callable[..., str]
 
 @pytest.fixture
 async def theirs(nats_url: str) -> AsyncIterator[Any]:
-    """A context of nats-py."""
+    """A JetStream context of nats-py."""
     nc = await nats.connect(nats_url)
     yield nc.jetstream()
     await nc.close()
@@ -30,7 +30,7 @@ async def theirs(nats_url: str) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def tool(nats_tool: str, nats_url: str) -> Tool:
-    """Runs `nats kv …`; what it printed, or an error with what it said."""
+    """Runs `nats kv …`; returns its stdout, or raises an error with its stderr."""
 
     def run(*arguments: str) -> str:
         command = [nats_tool, "--server", nats_url, "kv", *arguments]
@@ -77,14 +77,14 @@ async def test_we_read_what_they_write(theirs: Any, js: JetStreamContext, bucket
     assert [entry.operation for entry in await kv.history("c")] == ["PURGE"]
     assert await kv.keys() == ["a"]
     assert (await kv.to_table())["value"].to_pylist() == [b"2"]
-    # The same bucket, whoever asks for it.
+    # Creating the bucket with the same configuration opens it.
     assert (await (await js.create_key_value(bucket=bucket, history=5)).get("a")).value == b"2"
     with pytest.raises(js_errors.BadRequestError, match="10058"):
         await js.create_key_value(bucket=bucket, history=6)
 
 
 async def test_watches_see_the_same(kv: KeyValue, theirs: Any, bucket: str) -> None:
-    """Entry by entry as nats-py gives them."""
+    """A watch yields the same entries as nats-py's."""
     other = await theirs.key_value(bucket)
     await kv.put("a", b"1")
     await other.put("b", b"2")
@@ -93,7 +93,7 @@ async def test_watches_see_the_same(kv: KeyValue, theirs: Any, bucket: str) -> N
         one, two = await kv.watchall(**options), await other.watchall(**options)  # type: ignore[arg-type]
         mine, yours = await initial(one), await initial(two)
         for ours, entry in zip(mine, yours, strict=True):
-            # nats-py's time is that of a float.
+            # nats-py computes the time as a float.
             assert abs(ours.created - entry.created) < timedelta(microseconds=2)
             ours.created = entry.created
             assert vars(ours) == vars(entry), options
@@ -133,14 +133,14 @@ async def test_we_read_what_the_go_tool_writes(js: JetStreamContext, tool: Tool,
     assert ((await kv.get("a")).value, await kv.keys()) == (b"2", ["a"])
     assert [entry.operation for entry in await kv.history("b")] == [None, "DEL"]
     assert [entry.operation for entry in await kv.history("c")] == ["PURGE"]
-    # Created after their marker, updated by them at our revision.
+    # The tool creates the key after its marker, and updates it at a revision of jetarrow.
     revision = await kv.create("b", b"5")
     await asyncio.to_thread(tool, "update", bucket, "b", "6", str(revision))
     with pytest.raises(js_errors.KeyWrongLastSequenceError):
         await kv.update("b", b"7", revision)
     status = await kv.status()
     assert (status.history, status.ttl) == (3, 3600)
-    # Their bucket allows no time to live of single values; what we ask for is there otherwise.
+    # The tool's bucket does not allow a TTL of single values; the other settings match the requested ones.
     same = await js.create_key_value(bucket=bucket, history=3, ttl=3600, description="theirs")
     assert (await same.get("b")).value == b"6"
 
@@ -159,7 +159,7 @@ async def test_a_watch_sees_the_go_tool_and_the_tool_sees_us(
     assert child.stdout is not None
     try:
         lines = b""
-        # The initial marker shows that it watches.
+        # The initial marker shows that the watch has started.
         while b"DEL" not in lines:
             lines += await asyncio.wait_for(child.stdout.read(1000), 10)
         await kv.put("b.c", b"ours")

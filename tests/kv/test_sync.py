@@ -1,4 +1,4 @@
-"""The same without `await`."""
+"""Key-value buckets with the blocking API."""
 
 from __future__ import annotations
 

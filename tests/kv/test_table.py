@@ -1,4 +1,4 @@
-"""A bucket as a table, and a table into a bucket."""
+"""Reads a bucket as a table, and writes a table into a bucket."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_live_values_only(kv: KeyValue) -> None:
 
 
 async def test_typed_values(kv: KeyValue) -> None:
-    """Markers have no JSON in them, and are no malformed rows."""
+    """Markers contain no JSON, and do not count as malformed rows."""
     for number in range(3):
         await kv.put(f"k{number}", json.dumps({"id": number, "name": f"n{number}"}))
     await kv.put("bad", b"not json")
@@ -84,9 +84,9 @@ async def test_read_in_batches(kv: KeyValue) -> None:
 
 
 async def test_a_table_while_others_write(nats_url: str, js: JetStreamContext, bucket: str) -> None:
-    """Every key is there, once, with one of its values, however often it changes: none falls between old and new.
+    """A read yields each key exactly once while its value changes.
 
-    Of a bucket that keeps more than one revision a value would have to change as often while it is read.
+    In a bucket with a longer history a key is missed only if all of its revisions change during the read.
     """
     kv = await js.create_key_value(bucket=bucket)
     count, stop = 3000, threading.Event()
@@ -103,7 +103,7 @@ async def test_a_table_while_others_write(nats_url: str, js: JetStreamContext, b
     thread.start()
     replaced = 0
     try:
-        # How often the writer comes in between is the machine's.
+        # The scheduler decides how often the writer runs between two reads.
         for number in range(200):
             if number >= 5 and replaced:
                 break
@@ -158,7 +158,7 @@ async def test_a_deleted_consumer(own: JetStreamContext) -> None:
 async def test_values_with_malformed_headers(
     nats_url: str, kv: KeyValue, js: JetStreamContext, bucket: str, kind: str
 ) -> None:
-    """One breaks the link each time it is sent, wherever the read begins: it is got past all the same."""
+    """One header breaks the connection at each delivery, from any start of the read; the read skips it."""
     for key in ("a", "b", "c", "a", "d"):
         await kv.put(key, b"1")
     publish_raw(nats_url, f"$KV.{bucket}.b", [(MALFORMED[kind][0], b"malformed")])

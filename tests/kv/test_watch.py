@@ -1,4 +1,4 @@
-"""Watching: what comes, in which order, and when None does."""
+"""Watches: which entries they yield, in which order, and when they yield None."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_iteration(kv: KeyValue) -> None:
     task = asyncio.ensure_future(follow())
     while seen != [b"1", None, b"2"]:
         await asyncio.sleep(0.005)
-    # Whoever waits has reached the end.
+    # The iterator has reached the end of the present entries.
     await watcher.stop()
     await asyncio.wait_for(task, 5)
 
@@ -96,7 +96,7 @@ async def test_what_is_left_out_and_what_is_not(js: JetStreamContext, bucket: st
         ("nothing.*", {}, []),
     ]
     for number, (keys, options, found) in enumerate(cases):
-        # Revisions count anew in each.
+        # Each bucket counts its revisions from 1.
         kv = await js.create_key_value(bucket=f"{bucket}{number}", history=5)
         for key, value in [("a", b"1"), ("a", b"2"), ("b.c", b"3"), ("d.e.f", b"4"), ("a", b"5")]:
             await kv.put(key, value)
@@ -122,7 +122,7 @@ async def test_wishes_that_exclude_each_other(kv: KeyValue) -> None:
 
 
 async def test_the_initial_values_end_while_others_write(kv: KeyValue) -> None:
-    """There is always a next message; None comes all the same."""
+    """New changes arrive continuously, and the watch still yields None after the initial values."""
     (await kv.put_batch([f"k{number}" for number in range(500)], [b"x"] * 500)).raise_for_errors()
     written: list[int] = []
 
@@ -144,10 +144,10 @@ async def test_the_initial_values_end_while_others_write(kv: KeyValue) -> None:
 
 
 async def test_initial_values_that_are_deleted_before_they_come(kv: KeyValue, js: JetStreamContext) -> None:
-    """What the server counted never comes; None does."""
+    """The server counts values that are deleted before their delivery; the watch still yields None."""
     (await kv.put_batch([f"k{number}" for number in range(10)], [bytes(900_000)] * 10)).raise_for_errors()
     watcher = await kv.watchall()
-    # Larger than what the server sends before its flow control is answered: the rest is deleted under it.
+    # More bytes than the server sends before a flow control answer: the remaining values are deleted meanwhile.
     assert (await watcher.updates()).key == "k0"
     await js.purge_stream((await kv.status()).stream_info.config.name or "")
     left = [entry.key for entry in await initial(watcher)]

@@ -1,4 +1,4 @@
-"""A watch over restarts, a deleted consumer, a lost leader: no gap, no revision twice, None once."""
+"""Watches after restarts, a deleted consumer, a lost leader: each revision once, without a gap, and None once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..tools import cluster, until
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lost consumer is noticed after two heartbeats: they need not be 5 s apart."""
+    """Shortens the interval of the heartbeats: a lost consumer is noticed after two of them."""
     monkeypatch.setattr(internals, "HEARTBEAT", 0.5)
 
 
 class Writer:
-    """Puts numbers, each again until it is stored, and remembers every revision."""
+    """Puts numbers, retries each until it is stored, and records every revision."""
 
     def __init__(self, kv: KeyValue, keys: int) -> None:
         self.kv, self.keys = kv, keys
@@ -36,7 +36,7 @@ class Writer:
             try:
                 await self.kv.put(f"k{self.count % self.keys}", b"%d" % self.count)
             except errors.Error:
-                # It may be stored twice: both are changes.
+                # A retried put may be stored twice: both revisions are changes.
                 await asyncio.sleep(0.05)
                 continue
             self.count += 1
@@ -44,7 +44,7 @@ class Writer:
 
 
 class Follower:
-    """Follows a watch, and checks that revisions only rise and None comes once."""
+    """Iterates over a watch, and checks that revisions increase and None appears once."""
 
     def __init__(self, watcher: Any) -> None:
         self.watcher = watcher
@@ -62,7 +62,7 @@ class Follower:
 
 
 async def every_revision(kv: KeyValue, first: int, last: int) -> list[int]:
-    """What is stored, of a bucket that drops nothing."""
+    """Returns the stored revisions of a bucket that removes none."""
     return [entry.revision or 0 for entry in await kv.history(">") if first <= (entry.revision or 0) <= last]
 
 
@@ -92,7 +92,7 @@ async def test_restarts(own_server: NatsServer) -> None:
 
 
 async def test_a_restart_among_the_initial_values(own_server: NatsServer) -> None:
-    """The values that had come do not come again, and only the last ones of their keys come."""
+    """Values delivered before the restart are not repeated, and only the last value of each other key follows."""
     count = 20_000
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05) as nc:
         kv = await nc.jetstream().create_key_value(bucket="B", history=2)
@@ -119,7 +119,7 @@ async def test_a_restart_among_the_initial_values(own_server: NatsServer) -> Non
 @pytest.mark.parametrize("options", [{}, {"updates_only": True}, {"include_history": True}])
 @pytest.mark.parametrize("filled", [False, True])
 async def test_a_deleted_consumer(own: JetStreamContext, options: dict[str, Any], filled: bool) -> None:
-    """What is put while there is none comes: all of it, also where nothing had come before."""
+    """The watch yields values that were put while its consumer was missing, even if it had yielded none before."""
     kv = await own.create_key_value(bucket="B", history=5)
     await kv.put("other.a", b"before")
     if filled:
@@ -132,7 +132,7 @@ async def test_a_deleted_consumer(own: JetStreamContext, options: dict[str, Any]
     for _ in range(2):
         (consumer,) = [name async for name in own.stream("KV_B").consumer_names()]
         await own.delete_consumer("KV_B", consumer)
-        # Two changes of one key: not only the last one comes.
+        # Both changes of one key are delivered, not only the last.
         await kv.put("k.a", b"1")
         await kv.put("k.a", b"2")
         assert [(await watcher.updates(10)).value for _ in range(2)] == [b"1", b"2"]
@@ -150,7 +150,7 @@ async def test_a_bucket_that_is_deleted_ends_it_in_an_error(own: JetStreamContex
 
 
 async def test_a_bucket_that_is_made_again_ends_it_in_an_error(own: JetStreamContext) -> None:
-    """Its revisions begin anew; a watch that waits for the next of the old would be silent for ever."""
+    """The new bucket's revisions start at 1; a watch that waits for the old bucket's next revision would hang."""
     kv = await own.create_key_value(bucket="B")
     await kv.put("a", b"1")
     watcher = await kv.watchall()
@@ -162,7 +162,7 @@ async def test_a_bucket_that_is_made_again_ends_it_in_an_error(own: JetStreamCon
 
 
 async def test_a_lost_leader() -> None:
-    """Three servers, a bucket on all of them: the leaders of the stream, and of the watch's consumer, are killed."""
+    """A bucket with three replicas: the leaders of the stream and of the watch's consumer are killed."""
     with cluster() as servers:
         urls = [server.url for server in servers.values()]
         options: dict[str, Any] = {"ping_interval": 1, "max_reconnect_attempts": -1, "reconnect_time_wait": 0.05}
@@ -173,7 +173,7 @@ async def test_a_lost_leader() -> None:
             async def ready() -> bool:
                 try:
                     made.append(await js.create_key_value(bucket="B", history=64, replicas=3))
-                except errors.Error:  # The cluster has no leader yet.
+                except errors.Error:  # the cluster has not elected a leader yet
                     return False
                 return True
 

@@ -1,4 +1,4 @@
-"""What the tests of buckets have in common."""
+"""Helpers of the key-value tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 async def initial(watcher: Any) -> list[Any]:
-    """The entries before None."""
+    """Returns the entries before None."""
     entries = []
     while (entry := await watcher.updates()) is not None:
         entries.append(entry)

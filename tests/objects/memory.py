@@ -1,4 +1,4 @@
-"""What test_memory.py runs in a process of its own: moves a large file, and prints how much memory that took."""
+"""Program that test_memory.py starts: moves a large file, and prints the memory that this occupied."""
 
 from __future__ import annotations
 

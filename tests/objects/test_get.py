@@ -22,7 +22,7 @@ ENCODED = "YQ=="  # "a"
 
 
 async def tamper(js: JetStreamContext, bucket: str, **fields: Any) -> None:
-    """Says something else about object "a"."""
+    """Replaces metadata fields of object "a"."""
     subject = OBJ_META_PRE_TEMPLATE.format(bucket=bucket, obj=ENCODED)
     said = json.loads((await js.get_last_msg(f"OBJ_{bucket}", subject)).data or b"")
     await js.publish(subject, json.dumps({**said, **fields}), headers={"Nats-Rollup": "sub"})

@@ -1,4 +1,4 @@
-"""What is said about objects: changed, deleted, listed; and links."""
+"""Metadata of objects: changed, deleted, listed; and links."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ async def test_links_that_are_none(js: JetStreamContext, store: ObjectStore, buc
     with pytest.raises(ObjectNotFoundError):
         await store.add_link("m", "never")
     await store.delete("a")
-    # What the caller holds says nothing of it.
+    # The server's metadata decides, not the ObjectInfo of the caller.
     for gone in (info, "a"):
         with pytest.raises(ObjectDeletedError):
             await store.add_link("m", gone)

@@ -1,4 +1,4 @@
-"""What other clients write is read here, and the other way round: nats-py, and the `nats` command (Go)."""
+"""jetarrow, nats-py and the `nats` command (Go) read each other's objects."""
 
 from __future__ import annotations
 

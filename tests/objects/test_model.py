@@ -42,13 +42,13 @@ from .tools import assert_no_orphans
 NAMES = ("a", "b", "c", "d")
 STEPS = 120
 SEEDS = [int(seed) for seed in os.environ.get("JETARROW_MODEL_SEED", "1 2").split()]
-# Of three clients: how often two verbs run at once, and how often one crashes.
+# Probabilities that two verbs of the three clients run at once, and that one crashes.
 TOGETHER, CRASH = 0.3, 0.3
 # Most requests of a verb that a crash is drawn from.
 LAST_REQUEST = 10
 # Names to what they are: bytes, or a link's target.
 State = frozenset[tuple[str, "bytes | str"]]
-# What a verb may have done, step after step: none of them is a verb that changes nothing.
+# Possible effects of a verb, one state after each step; an empty list is a verb that changes nothing.
 Steps = list[State]
 
 

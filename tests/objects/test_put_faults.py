@@ -67,7 +67,7 @@ async def test_a_put_that_is_cancelled_leaves_the_old_object(
     async def taken_back() -> bool:
         return await stored(js, bucket) == {"meta": 1, old.nuid: 1}
 
-    # Who cancels does not wait for it longer than a moment; it goes on all the same.
+    # A cancelled put returns after a short wait; the removal of its chunks continues in the background.
     await until(taken_back)
 
 
@@ -101,7 +101,7 @@ async def test_a_full_bucket_is_not_sent_the_rest(js: JetStreamContext, bucket: 
 async def test_an_answer_that_is_lost_is_asked_for(
     js: JetStreamContext, store: ObjectStore, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The object's message is there, and nobody said so: it must not lose its chunks."""
+    """The object's metadata is stored but its ack is lost: the chunks must remain."""
     await store.put("a", b"old" * 100_000)
     write = store._write
 
@@ -193,7 +193,7 @@ async def test_no_bucket(js: JetStreamContext, store: ObjectStore, bucket: str) 
 
 
 async def test_a_full_bucket_over_a_slow_link(js: JetStreamContext, bucket: str, nats_url: str) -> None:
-    """What still waits in the client when the first chunk is refused must not be stored behind the purge."""
+    """Chunks that the client still buffers when the first one is rejected must not be stored after the purge."""
     await js.create_object_store(bucket, max_bytes=1_000_000)
     async with slow_link(nats_url, 0.02, rate=2_000_000) as link, await connect(link.url) as nc:
         far = await nc.jetstream().object_store(bucket)

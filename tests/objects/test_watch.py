@@ -64,7 +64,7 @@ async def test_include_history(store: ObjectStore) -> None:
     await store.put("a", b"1")
     await store.put("a", b"2")
     async with await store.watch(include_history=True, meta_only=True) as watcher:
-        # Clients replace what was said before.
+        # Clients replace the earlier metadata.
         assert await seen(watcher, 2) == ["a", None]
 
 
@@ -117,7 +117,7 @@ def test_blocking_stop_deletes_the_consumer(sync_js: jetarrow.sync.JetStream, bu
 
 @pytest.mark.parametrize("updates_only", [False, True])
 async def test_a_watch_survives_a_restart(own_server: NatsServer, updates_only: bool) -> None:
-    """Without a gap, and without repeating anything: also where nothing had come before."""
+    """A watch has no gap and repeats nothing after a restart, even if it had yielded nothing before."""
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()
         store = await js.create_object_store("b")

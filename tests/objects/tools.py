@@ -1,4 +1,4 @@
-"""What the tests of object stores share. No test is in here."""
+"""Helpers of the object store tests; this module contains no tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGE = os.urandom(1024 * 1024) * 9 + b"the end"
 
 
 async def stored(js: JetStreamContext, bucket: str) -> dict[str, int]:
-    """How many messages the bucket's stream has: chunks by version, and `meta`."""
+    """Counts the messages of the bucket's stream: chunks by version, and `meta`."""
     info = await js.stream_info(f"OBJ_{bucket}", subjects_filter=">")
     found = {"meta": 0}
     for subject, count in (info.state.subjects or {}).items():

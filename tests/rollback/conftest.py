@@ -1,4 +1,4 @@
-"""A stream on a server whose store can be put back."""
+"""A stream on a server whose store can be restored from a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream that goes back on another server of the cluster than the one that a sink is connected to: no link breaks."""
+"""Rollback of a stream on a cluster server that the sink is not connected to: no connection breaks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tools import STREAM
 
 
 async def patiently(call: Any) -> Any:
-    """A call that is made again while the stream has no leader."""
+    """Retries the call while the stream has no leader."""
     async with asyncio.timeout(60):
         while True:
             try:
@@ -60,7 +60,7 @@ async def test_a_sink_notices_it(tmp_path: Path, durable: str | None) -> None:
         async with await jetarrow.connect(near.url) as nc:
             js = nc.jetstream()
             if durable:
-                # The consumer is part of the copy.
+                # The copy contains the consumer.
                 await publish(js, 1, "first")
                 async with js.to_parquet(STREAM, folder, **options) as sink:
                     assert (await sink.step()).rows == 1

@@ -1,4 +1,4 @@
-"""Dead letters of a stream that was rolled back: no message is taken for the one that was given up."""
+"""Dead letters after a rollback: a new message is not mistaken for the failed one with its sequence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_message_of_another_history_is_no_dead_letter(
         return (await js.stream_info(kept.config.name or "")).state.messages == 4
 
     await until(told)
-    # Only this stream goes back; that of the advisories is as it was.
+    # Only this stream is restored; the stream of the advisories keeps its state.
     await asyncio.to_thread(own_server.kill)
     shutil.rmtree(stored)
     shutil.copytree(tmp_path / "copy", stored)
@@ -39,7 +39,7 @@ async def test_a_message_of_another_history_is_no_dead_letter(
     await with_other_client(own_server, lambda other: publish(other, 1, "new"))
     table = await js.dead_letters(STREAM).read_all()
     rows = {row["seq"]: row["data"] for row in table.to_pylist()}
-    # 3 is another message now, and 4 is gone.
+    # Sequence 3 now holds another message, and 4 does not exist.
     assert rows == {1: b"old 0", 2: b"old 1", 3: None, 4: None}
     result = await js.dead_letters(STREAM).replay()
     result.raise_for_errors()

@@ -1,4 +1,4 @@
-"""Whatever else keeps a position notices a stream that was rolled back: ordered consumers, watches, tables, objects."""
+"""Ordered consumers, watches, tables and objects detect the rollback of their stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tools import COUNT, SINCE, STREAM, Copy, publish, with_other_client
 
 @asynccontextmanager
 async def restored(server: NatsServer, js: JetStreamContext, place: Path, since: str) -> AsyncIterator[None]:
-    """COUNT messages come back, of twice as many; what is done inside comes before that."""
+    """Restores COUNT of 2 * COUNT messages after the body of the block."""
     copy = Copy(server, place / "copy")
     await publish(js, COUNT)
     await asyncio.to_thread(copy.take)
@@ -136,7 +136,7 @@ async def test_a_subscription_with_a_callback_tells_the_error(own_server: NatsSe
 
 @pytest.fixture
 async def bucket(own_server: NatsServer, js: JetStreamContext, tmp_path: Path) -> Any:
-    """A bucket with 20 keys; `back` puts it back to 10 of them, and puts the word "new" under another."""
+    """A bucket with 20 keys; `back` restores 10 of them and puts the word "new" under another key."""
     kv = await js.create_key_value(bucket="B", history=5)
     copy = Copy(own_server, tmp_path / "copy")
     for number in range(10):
@@ -191,7 +191,7 @@ async def test_a_watch_continues_behind_what_is_there(bucket: Any, puts: int) ->
             found = []
             while not found or found[-1] != f"new.{puts - 1}":
                 found.append((await watcher.updates(timeout=30)).key)
-    # Old keys may come a second time; each new key comes once.
+    # Old keys may be repeated; each new key is yielded once.
     assert [key for key in found if key.startswith("new")] == [f"new.{number}" for number in range(puts)]
 
 
@@ -222,7 +222,7 @@ async def test_an_object_that_is_read_meanwhile_ends_with_the_error(
     await with_other_client(own_server, lambda other: _put(other))
 
     class Slow:
-        """Stops at its first part until the server is back."""
+        """Blocks at its first chunk until the server runs again."""
 
         def __init__(self) -> None:
             self.begun = asyncio.Event()

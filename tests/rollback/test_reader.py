@@ -1,4 +1,4 @@
-"""Reads notice a stream that was rolled back."""
+"""Reads detect a rollback of their stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tools import COUNT, SINCE, STREAM, Copy, publish, with_other_client
 
 @pytest.fixture
 async def copy(own_server: NatsServer, js: JetStreamContext, tmp_path: Path) -> Copy:
-    """COUNT messages are in the copy, as many came later."""
+    """The copy holds COUNT messages; COUNT more are published after it."""
     copy = Copy(own_server, tmp_path / "copy")
     await publish(js, COUNT)
     await asyncio.to_thread(copy.take)
@@ -28,7 +28,7 @@ async def copy(own_server: NatsServer, js: JetStreamContext, tmp_path: Path) -> 
 
 
 class Reading:
-    """A reader that follows, and what it has read."""
+    """A following reader and the rows that it has read."""
 
     def __init__(self, js: JetStreamContext, **options: Any) -> None:
         self.rows: list[tuple[int, str]] = []
@@ -67,7 +67,7 @@ class Reading:
 
 
 def at(error: BaseException | None) -> tuple[Any, ...]:
-    """Stream and sequences that the error names."""
+    """Returns the stream and the sequences of the error."""
     assert isinstance(error, StreamRolledBackError), error
     assert error.expected is not None
     assert error.found is not None
@@ -108,7 +108,7 @@ async def test_a_following_reader_goes_on_behind_what_is_still_there(
     assert reading.error is None
     assert reading.warned
     again = reading.rows[2 * COUNT :]
-    # From a mark on, each once and in order; what is new is read whole.
+    # The reader continues at a mark and yields each message once, in order; it yields all new messages.
     assert [seq for seq, _ in again] == list(range(again[0][0], COUNT + more + 1))
     assert again[0][0] <= COUNT + 1
     assert [word for seq, word in again if seq > COUNT] == [f"new {number}" for number in range(more)]
@@ -130,7 +130,7 @@ async def test_a_following_reader_begins_anew(own_server: NatsServer, js: JetStr
 async def test_a_bounded_read_in_progress_ends_with_the_error(
     own_server: NatsServer, js: JetStreamContext, copy: Copy, since: str, latest: bool
 ) -> None:
-    """Also where its own position is before what was lost: its range ends behind it."""
+    """A position before the lost messages is checked too, because the end of the range is behind them."""
     await with_other_client(own_server, lambda other: each_its_subject(other, 3_000))
     options = {"batch_rows": 10, "batch_bytes": 1_000}
     reader = js.latest(STREAM, **options) if latest else js.read(STREAM, fetch_bytes=1_000, **options)

@@ -1,4 +1,4 @@
-"""Archives of a stream that was rolled back: no row is skipped silently, or acknowledged before it is written."""
+"""Archives after a rollback: the sink skips no row silently, and acknowledges none before it is written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sink_of(js: Any, kind: str, folder: Path, **options: Any) -> Any:
 
 
 def rows(kind: str, folder: Path) -> list[tuple[int, str]]:
-    """Sequence and word of each archived row, in no order."""
+    """Returns sequence and word of each archived row, unordered."""
     if kind == "parquet":
         table = ds.dataset(folder, format="parquet", exclude_invalid_files=True).to_table()
     else:
@@ -41,14 +41,14 @@ def rows(kind: str, folder: Path) -> list[tuple[int, str]]:
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    """The records of a folder of Parquet files, in order."""
+    """Returns the commit records of a folder of Parquet files, in order."""
     found = [json.loads(path.read_text()) for path in (folder / "_jetarrow").glob("[0-9]*.json")]
     return sorted(found, key=lambda record: record["number"])
 
 
 @asynccontextmanager
 async def restored(server: NatsServer, place: Path, since: str) -> AsyncIterator[None]:
-    """COUNT messages come back, of twice as many; what is done inside comes before that."""
+    """Restores COUNT of 2 * COUNT messages after the body of the block."""
     copy = Copy(server, place / "copy")
     await with_other_client(server, lambda other: publish(other, COUNT))
     await asyncio.to_thread(copy.take)
@@ -70,10 +70,10 @@ async def test_a_sink_does_not_start_behind_a_rollback(
         await sink_of(js, kind, folder).run()
     assert info.value.stream == STREAM
     if since in ("trimmed", "expired", "emptied"):
-        # What both histories have in common is not there any more.
+        # The messages that both histories share were removed.
         assert info.value.last_good is None
     else:
-        # Marks of older commits say from where on it differs.
+        # Marks of earlier commits show the sequence up to which the histories are equal.
         assert info.value.last_good is not None
         assert info.value.last_good[0] in (30, 60, 90)
     assert len(rows(kind, folder)) == 2 * COUNT
@@ -90,16 +90,16 @@ async def test_a_sink_continues_in_a_new_epoch(
     with pytest.warns(UserWarning, match="was rolled back"):
         result = await sink_of(js, kind, folder, on_rollback="continue").run()
     new = {"behind": 10, "past": 2 * COUNT, "nothing": 0}[since]
-    # From the mark at 90 on; what the server made anew is there, each row once.
+    # The sink continues at the mark at 90 and writes each new row once.
     assert result.rows == 10 + new
     found = rows(kind, folder)
     assert [word for _, word in found if word.startswith("new")] == [f"new {number}" for number in range(new)]
     assert len(found) == 2 * COUNT + 10 + new
-    # The next start has nothing to say.
+    # The next start issues no warning.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert (await sink_of(js, kind, folder).run()).rows == 0
-    # Nor does it remove anything: commits of both epochs have the same last sequences.
+    # The next start removes no rows: commits of both epochs have the same last sequences.
     assert len(rows(kind, folder)) == 2 * COUNT + 10 + new
     if kind == "parquet":
         epochs = [record["epoch"] for record in records(folder)]
@@ -171,7 +171,7 @@ async def test_a_sink_that_follows_notices_it(
 async def test_rows_that_the_filter_leaves_out_are_part_of_the_position(
     own_server: NatsServer, js: JetStreamContext, tmp_path: Path, kind: str
 ) -> None:
-    """The stream goes back between the last row and the position."""
+    """The stream is restored to a sequence between the last row and the position."""
     folder = tmp_path / "archive"
     copy = Copy(own_server, tmp_path / "copy")
 
@@ -200,7 +200,7 @@ async def test_rows_that_the_filter_leaves_out_are_part_of_the_position(
 async def test_an_archive_of_an_earlier_version_goes_on(
     own_server: NatsServer, js: JetStreamContext, tmp_path: Path
 ) -> None:
-    """Its records have no times: what can be seen without is seen."""
+    """Records of an earlier version have no times, so only a lower last sequence is detected."""
     folder = tmp_path / "archive"
 
     def as_before() -> None:
@@ -234,7 +234,7 @@ async def queue(own_server: NatsServer) -> AsyncIterator[JetStreamContext]:
 
 
 async def archive_until(sink: Any, kind: str, folder: Path, wanted: set[str]) -> None:
-    """Steps until all of these are written."""
+    """Runs steps until the wanted rows are written."""
     async with asyncio.timeout(90):
         while not wanted <= {word for _, word in rows(kind, folder)}:
             with suppress(jetarrow.errors.Error):
@@ -246,11 +246,11 @@ async def archive_until(sink: Any, kind: str, folder: Path, wanted: set[str]) ->
 async def test_a_work_queue_goes_back_while_rows_are_fetched(
     own_server: NatsServer, queue: JetStreamContext, tmp_path: Path, kind: str, since: str
 ) -> None:
-    """Not one of the new messages is acknowledged before it is written."""
+    """The sink acknowledges no new message before it is written."""
     folder = tmp_path / "archive"
     options: dict[str, Any] = {"durable": "archive", "rows": 10 * COUNT, "follow": True, "on_rollback": "continue"}
     async with sink_of(queue, kind, folder, seconds=1, **options) as sink:
-        # Makes the consumer, which is in the copy.
+        # Creates the consumer, which the copy contains.
         assert (await sink.step()).rows == 1
     new = {"behind": 10, "past": 2 * COUNT}[since]
     with warnings.catch_warnings():
@@ -258,7 +258,7 @@ async def test_a_work_queue_goes_back_while_rows_are_fetched(
         async with sink_of(queue, kind, folder, seconds=5, **options) as sink:
             async with restored(own_server, tmp_path, since):
                 stepping = asyncio.ensure_future(sink.step())
-                # They are fetched, and not acknowledged.
+                # The messages are fetched and not acknowledged.
                 await until(lambda: _is_held(queue), 30)
             await asyncio.gather(stepping, return_exceptions=True)
             await archive_until(sink, kind, folder, {f"new {number}" for number in range(new)})

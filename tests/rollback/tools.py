@@ -1,4 +1,4 @@
-"""A server that comes back with an older copy of its store."""
+"""Restores a server with an older copy of its store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = 100
 
 
 class Copy:
-    """The store of a server as it was."""
+    """A copy of a server's store."""
 
     def __init__(self, server: NatsServer, place: Path) -> None:
         self.server, self.place = server, place
@@ -31,7 +31,7 @@ class Copy:
         self.server.start()
 
     def put_back(self) -> None:
-        """As after the restoration of a backup: what was stored since is gone."""
+        """Replaces the store by the copy, as the restoration of a backup does."""
         self.server.kill()
         shutil.rmtree(self.server.store_dir)
         shutil.copytree(self.place, self.server.store_dir)
@@ -39,47 +39,47 @@ class Copy:
 
 
 async def publish(js: JetStreamContext, count: int, word: str = "old") -> None:
-    """Messages that say which history they are of."""
+    """Publishes messages whose payload contains `word`, which identifies their history."""
     result = await js.publish_batch(f"{STREAM}.a", [f"{word} {number}" for number in range(count)], timeout=20)
     result.raise_for_errors()
 
 
 async def _behind(js: JetStreamContext) -> None:
-    """The stream is shorter than what was read."""
+    """The stream's last sequence is lower than the position."""
     await publish(js, 10, "new")
 
 
 async def _past(js: JetStreamContext) -> None:
-    """It has grown past it, with others."""
+    """New messages raise the last sequence above the position."""
     await publish(js, 2 * COUNT, "new")
 
 
 async def _equal(js: JetStreamContext) -> None:
-    """It has as many as it had."""
+    """The last sequence is equal to the position."""
     await publish(js, COUNT, "new")
 
 
 async def _deleted(js: JetStreamContext) -> None:
-    """It has grown past it, and around the position messages were deleted."""
+    """The stream grew past the position, and the messages around the position were deleted."""
     await _past(js)
     for seq in (2 * COUNT - 1, 2 * COUNT + 1):
         await js.delete_msg(STREAM, seq)
 
 
 async def _trimmed(js: JetStreamContext) -> None:
-    """It has grown past it, and of what came before it all was purged."""
+    """The stream grew past the position, and all messages before the position were purged."""
     await _past(js)
     await js.purge_stream(STREAM, seq=2 * COUNT)
 
 
 async def _expired(js: JetStreamContext) -> None:
-    """It has grown past it, and what it had in common with what was read is too old."""
+    """The stream grew past the position, and the messages of both histories expired."""
     await asyncio.sleep(1)
     last = (await js.get_msg(STREAM, COUNT)).time_ns or 0
     await _past(js)
     config = (await js.stream_info(STREAM)).config
     age = (time.time_ns() - last) / 1e9
-    # The new ones are younger by a second; at once after the old ones are gone, nothing is too old any more.
+    # The new messages are one second younger, so they are the only ones that have not expired.
     await js.update_stream(config, max_age=age, duplicate_window=age)
     await until(lambda: _first_seq(js, COUNT + 1))
     await js.update_stream(config, max_age=0)
@@ -90,15 +90,15 @@ async def _first_seq(js: JetStreamContext, seq: int) -> bool:
 
 
 async def _emptied(js: JetStreamContext) -> None:
-    """Nothing came, and all was purged."""
+    """No message was published, and all were purged."""
     await js.purge_stream(STREAM)
 
 
 async def _nothing(js: JetStreamContext) -> None:
-    """It is as it was when it was copied."""
+    """The stream is unchanged since the copy."""
 
 
-# What happens to the stream, which had twice COUNT messages and now has COUNT, before anybody looks.
+# Changes of the stream after the restoration from 2 * COUNT to COUNT messages, before any client looks at it.
 SINCE: dict[str, Callable[[JetStreamContext], Any]] = {
     "behind": _behind,
     "past": _past,
@@ -112,11 +112,11 @@ SINCE: dict[str, Callable[[JetStreamContext], Any]] = {
 
 
 async def with_other_client(server: NatsServer, work: Callable[[JetStreamContext], Any]) -> None:
-    """Does work by a client of its own."""
+    """Runs `work` with a separate client."""
     async with await jetarrow.connect(server.url) as nc:
         js = nc.jetstream()
         for _ in range(100):
-            # A stream is recovered a moment after its server answers.
+            # The stream is recovered shortly after its server accepts connections.
             try:
                 await js.stream_info(STREAM)
                 break

@@ -1,6 +1,6 @@
 """Kills writers, with SIGKILL, and looks what the next one makes of it. As a program:
 
-    kill.py each URL STREAM FOLDER KIND EVERY   at each thing that is done to the file system, or every so many; KIND is
+    kill.py each URL STREAM FOLDER KIND EVERY   at each thing that is done to the file system, or every EVERY of them; KIND is
                                                 partitions, or compact, which joins the files afterwards
     kill.py random URL STREAM FOLDER KIND N     at N random moments; KIND is parquet, partitions, delta or durable
 

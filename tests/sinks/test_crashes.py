@@ -35,7 +35,7 @@ async def test_at_each_request(js: JetStreamContext, nats_url: str, tmp_path: Pa
             await js.delete_stream(name) if name in [each async for each in js.stream_names()] else None
             await js.add_stream(name=name, subjects=[f"{name}.>"], retention=retention)
             if durable:
-                # What a run that failed had fetched comes again soon.
+                # Messages that a failed run fetched are redelivered after 0.5 s.
                 await js.add_consumer(name, durable_name=durable, ack_policy="explicit", ack_wait=0.5)
             await fill(js, name, 13)
 
@@ -43,7 +43,7 @@ async def test_at_each_request(js: JetStreamContext, nats_url: str, tmp_path: Pa
             await sinks.to_parquet(name, folder, **options).run()
 
         async def check(point: Point, error: BaseException | None) -> None:
-            # The lock of a writer in this process counts until it is given back.
+            # The lock of a writer in this process is valid until it is released.
             (folder / "_jetarrow" / "lock.json").unlink(missing_ok=True)
             await js.to_parquet(name, folder, **options).run()
             assert seqs(folder) == list(range(1, 13)), (str(point), error)
@@ -122,7 +122,7 @@ def test_a_file_system_that_hangs(
         writer.join(60)
         assert ended, number
         outcomes.add(ended[0])
-        # Whoever comes next has nothing to mend, and nothing to add.
+        # The next writer repairs nothing and adds nothing.
         sync_js.to_parquet(stream, folder, rows=5, filesystem=PyFileSystem(Hanging(0))).run()
         assert seqs(folder) == list(range(1, 13)), number
         if not hung:

@@ -16,7 +16,7 @@ from ..tools import python_blocks, run_example
 DOCS = Path(__file__).parents[2] / "docs"
 SINKS = python_blocks((DOCS / "sinks.md").read_text("utf-8"))
 CONTEXT, *OPERATIONS = python_blocks((DOCS / "operations.md").read_text("utf-8"))
-# What each prints.
+# The expected output of each block.
 SAID = [
     "10000 rows in 2 files, up to 10000\n5 more\n10005\n",
     "1000 rows; 0 left in the stream\n",

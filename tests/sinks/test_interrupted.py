@@ -1,4 +1,4 @@
-"""Whoever gives up while a commit is being finished: it counts as a whole, or not at all."""
+"""A commit whose caller is cancelled is complete or has no effect."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_at_random_moments(nats_url: str, begun: str, tmp_path: Path, kind: str)
 
 
 def test_of_a_work_queue(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str, tmp_path: Path) -> None:
-    """What was committed and not acknowledged is delivered again, and known by its sequence."""
+    """Messages that were committed and not acknowledged are redelivered, and recognised by their sequence."""
     sync_js.delete_stream(stream)
     sync_js.add_stream(name=stream, subjects=[f"{stream}.>"], retention="workqueue")
     sync_js.add_consumer(stream, durable_name="archive", ack_policy="explicit", ack_wait=1)

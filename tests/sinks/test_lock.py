@@ -32,7 +32,7 @@ def lock(folder: Path, **changed: Any) -> Path:
 
 
 async def test_two_writers(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
-    """The second is refused, and told who the first one is."""
+    """The second writer fails with an error that names the first one."""
     await fill(js, stream, 11)
     first = js.to_parquet(stream, tmp_path, rows=5)
     await first.step()

@@ -42,7 +42,7 @@ async def test_it_goes_on_where_it_was(js: JetStreamContext, stream: str, tmp_pa
     assert (await js.to_parquet(stream, tmp_path).run()).rows == 10
     assert (await js.to_parquet(stream, tmp_path).run()) == (0, 0, None, None, 0)
     await fill(js, stream, 21, start=11)
-    # Where it began does not count any more.
+    # An archive with commits ignores `start_seq`.
     assert (await js.to_parquet(stream, tmp_path, start_seq=1).run()) == (10, 1, 11, 20, 0)
     assert seqs(tmp_path) == list(range(1, 21))
     assert table(tmp_path)["data"].to_pylist() == readings(1, 21)
@@ -131,7 +131,7 @@ async def test_corrupt_rows(js: JetStreamContext, stream: str, tmp_path: Path) -
 
 
 async def test_inferred_once(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
-    """What the first start learned holds."""
+    """The schema that the first start inferred remains."""
     await store(js, f"{stream}.a", [b'{"id": 1}'])
     await js.to_parquet(stream, tmp_path, schema="infer").run()
     await store(js, f"{stream}.a", [b'{"id": "two"}', b'{"id": 3, "more": 1}'])

@@ -1,4 +1,4 @@
-"""What a folder, or a stream, may do to `js.to_parquet`: one clear error, and nothing half done."""
+"""Faults of the folder or the stream: `js.to_parquet` raises one clear error and leaves no partial result."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ with jetarrow.sync.connect(sys.argv[1]) as nc:
 
 
 async def test_what_no_record_names_is_removed(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
-    """What a killed writer left; the files of others stay."""
+    """Removes the files of a killed writer; foreign files remain."""
     await fill(js, stream, 4)
     await js.to_parquet(stream, tmp_path).run()
     before = names(tmp_path)
@@ -251,7 +251,7 @@ async def test_over_a_restart_of_the_server(own: JetStreamContext, own_server: N
 async def test_cancelled_while_it_is_opened(
     js: JetStreamContext, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was opened all the same is let go of."""
+    """The sink closes the resources that it opened before the failure."""
     await fill(js, stream, 4)
     sink = js.to_parquet(stream, tmp_path)
     target: Any = sink._target

@@ -1,4 +1,4 @@
-"""Rows by the values of columns: any table comes back from the folders as it was, whoever reads them."""
+"""Partitions by columns: each reader restores every table from the folders unchanged."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def by_duckdb(folder: str, schema: pa.Schema) -> list[dict[str, Any]]:
 
 
 READERS = {"pyarrow": by_pyarrow, "polars": by_polars, "duckdb": by_duckdb}
-# What a reader does not read of its own files either, seen with the versions that are pinned here.
+# Types that a reader cannot read from its own files either, found with the pinned versions.
 NOT = {"polars": [pa.decimal128(12, 4)], "pyarrow": [pa.decimal128(12, 4)]}
 
 
@@ -245,7 +245,7 @@ async def test_a_subject_that_is_too_long_for_a_folder(js: JetStreamContext, str
 
 @pytest.mark.parametrize("column", ["data", "headers"])
 async def test_a_column_that_cannot_be_folders(js: JetStreamContext, stream: str, tmp_path: Path, column: str) -> None:
-    """It is refused at the start, also where there is nothing to write."""
+    """The sink rejects the column at the start, even if there is nothing to write."""
     with pytest.raises(SinkSchemaError, match=f"column '{column}' of type"):
         await js.to_parquet(stream, tmp_path, partition_by=column).run()
     with pytest.raises(SinkSchemaError, match="'tags' of type list"):

@@ -67,7 +67,7 @@ async def test_parquet(js: JetStreamContext, stream: str, bucket: str, endpoint:
     await fill(js, stream, 31, start=21)
     assert (await js.to_parquet(stream, path, schema=SCHEMA).run()).first_seq == 21
     files, base = FileSystem.from_uri(path)
-    # What a killed writer left.
+    # The file of a killed writer.
     left = f"{base}/{31:020d}-0123abcd.parquet"
     with files.open_output_stream(left) as file:
         file.write(b"half")

@@ -126,7 +126,7 @@ class Writer:
         except Crash:
             pass
         except SinkError as error:
-            # Where nothing is created exclusively, the other one may be about to take its record back.
+            # Without exclusive creation, the other writer may be about to remove its record.
             self.error = error if self.table.folder.exclusive or "two writers" not in str(error) else None
         except BaseException as error:
             self.error = error
@@ -155,7 +155,7 @@ class Writer:
 
 @pytest.fixture
 def stalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every writer stands still for longer than its lock, as far as the other one knows."""
+    """Each writer's lock counts as expired for the other writer."""
     monkeypatch.setattr(Lock, "_is_valid", lambda *_: False)
     monkeypatch.setattr(Lock, "_renew", lambda *_: None)
 
@@ -182,8 +182,8 @@ def test_random_schedules(tmp_path: Path, stalled: None, exclusive: bool) -> Non
         try:
             state = final.open()
         except SinkError as error:
-            # Where nothing is created exclusively, a crash between a record and the look for another one leaves both.
-            # Such an archive is refused.
+            # Without exclusive creation, a crash between a record and the check for another one leaves both.
+            # Such an archive is rejected.
             if exclusive or "two writers" not in str(error):
                 raise
             unclear += 1

@@ -1,4 +1,4 @@
-"""What the tests of the sinks share."""
+"""Helpers of the sink tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def fill(js: JetStreamContext, stream: str, end: int, start: int = 1) -> N
 
 
 def table(folder: Path | str, **options: Any) -> pa.Table:
-    """What a reader of the folder sees."""
+    """Reads the folder as a dataset."""
     found = ds.dataset(str(folder), format="parquet", partitioning="hive", **options).to_table()
     return found.sort_by("seq")
 
