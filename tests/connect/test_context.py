@@ -84,7 +84,7 @@ async def test_connect_with_selected_context(
     monkeypatch.setenv("NATS_CONTEXT", "two")
     assert context_files.load().name == "two"
     monkeypatch.setenv("NATS_CONTEXT", "three")
-    with pytest.raises(FileNotFoundError, match="context 'three' does not exist in .*: the contexts are one, two"):
+    with pytest.raises(FileNotFoundError, match=r"context 'three' does not exist in .*: the contexts are one, two"):
         await jetarrow.connect(context=True)
 
 

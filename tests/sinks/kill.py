@@ -1,7 +1,7 @@
-"""Kills writers, with SIGKILL, and looks what the next one makes of it. As a program:
+"""Kills writers with SIGKILL, and checks the archive after the next writer. As a program:
 
-    kill.py each URL STREAM FOLDER KIND EVERY   at each thing that is done to the file system, or every EVERY of them; KIND is
-                                                partitions, or compact, which joins the files afterwards
+    kill.py each URL STREAM FOLDER KIND EVERY   at each EVERY-th file system call; KIND is partitions, or compact, which
+                                                joins the files afterwards
     kill.py random URL STREAM FOLDER KIND N     at N random moments; KIND is parquet, partitions, delta or durable
 
 The stream has the ids from 1 on. Writers are forked from this process, which has imported everything and done nothing.
