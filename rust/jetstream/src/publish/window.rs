@@ -248,12 +248,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 }
                 () = client.room_or_disconnect(unwritten.unwrap_or(0)), if unwritten.is_some() => {}
                 Ok(()) = link.changed() => self.check_time_and_link(),
-                _ = tick.tick() => {
-                    if self.unwritten.is_some() {
-                        self.take_in()?;
-                    }
-                    self.check_time_and_link();
-                }
+                _ = tick.tick() => self.on_tick()?,
             }
             while let Some(Some(message)) = self.ack_inbox.subscriber.next().now_or_never() {
                 self.on_reply(message);
@@ -287,6 +282,14 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             self.take_in()?;
         }
         Ok(up)
+    }
+
+    fn on_tick(&mut self) -> Result<()> {
+        if self.unwritten.is_some() {
+            self.take_in()?;
+        }
+        self.check_time_and_link();
+        Ok(())
     }
 
     /// True if the link is up and the one that was seen last.
