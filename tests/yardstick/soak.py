@@ -146,7 +146,7 @@ async def child(form: dict[str, int]) -> None:
         async with await jetarrow.connect(server.url, error_cb=quiet) as nc:
             soak = Soak(server, nc)
             for name, count in form.items():
-                # The first of them make what then stays.
+                # Caches and arenas reach their size first.
                 await getattr(soak, name)(min(count, 20_000))
                 before = await settled()
                 await getattr(soak, name)(count)

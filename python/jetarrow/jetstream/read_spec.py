@@ -66,8 +66,8 @@ class ReadOptions(TypedDict):
     end_time: str | None
     subjects: Sequence[str]
     columns: Sequence[str] | None
-    mode: str
-    format: str
+    mode: DecodeMode
+    format: PayloadFormat
     flatten: bool
     limit: int | None
     batch_rows: int
@@ -78,7 +78,7 @@ class ReadOptions(TypedDict):
     follow: bool
     microseconds: bool
     warn_on_loss: bool
-    on_rollback: str
+    on_rollback: OnRollback
     latest: bool
     markers: bool
     bucket: str | None

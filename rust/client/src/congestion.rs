@@ -98,8 +98,8 @@ impl Congestion {
         Congestion { in_flight_probe: Some(in_flight_probe), most_messages, ..congestion }
     }
 
-    /// Creates a congestion control with an initial window of `first` bytes and at least `min_in_flight_time` worth of data in
-    /// flight.
+    /// Creates a congestion control with an initial window of `first` bytes and at least `min_in_flight_time` worth of
+    /// data in flight.
     pub fn beginning(
         first: usize,
         min_in_flight_time: Duration,

@@ -94,7 +94,7 @@ impl PullSubscription {
         let fetch = limits(max_messages, max_bytes, timeout, min_messages, heartbeat, group)?;
         let columns = columns.map_or_else(|| Ok(Column::DEFAULT.to_vec()), |names| Column::parse(&names))?;
         let mut builder = BatchBuilder::new(Layout::new(columns, false), true);
-        builder.expect(lock(&self.sizes).of_rows(max_messages));
+        builder.set_expected_sizes(lock(&self.sizes).of_rows(max_messages));
         let sizes = self.sizes.clone();
         let (cancel, last) = sub.cancel();
         let work = async move { sub.fetch(&fetch, builder, last).await };

@@ -1,8 +1,8 @@
 //! The NATS protocol as bytes: frames, parser, headers, subjects, ack subjects, inboxes, tokens, message and server
 //! types. No I/O and no runtime: bytes in, messages out.
 //!
-//! Uses `base` only. It is the only crate that depends on async-nats, whose types [`nats`] re-exports. Begin at [`parser`]
-//! for what a server sends, and at [`frames`] for what a client sends.
+//! Uses `base` only. It is the only crate that depends on async-nats, whose types [`nats`] re-exports. Begin at
+//! [`parser`] for what a server sends, and at [`frames`] for what a client sends.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod ack_subject;

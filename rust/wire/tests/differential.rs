@@ -1,5 +1,5 @@
-//! async-nats' connection and [`wire::parser::Parser`] read the same bytes of a server to the same messages, however the
-//! bytes are cut. [`DIFFERENCES`] lists the exceptions with their reasons.
+//! async-nats' connection and [`wire::parser::Parser`] read the same bytes of a server to the same messages, however
+//! the bytes are cut. [`DIFFERENCES`] lists the exceptions with their reasons.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "differential/reading.rs"]
@@ -22,7 +22,8 @@ struct Difference {
     example: fn() -> Vec<u8>,
     /// Ends with async-nats and with the parser.
     ends: (End, End),
-    /// True for each frame that can show the difference. The frames after it follow, because its sizes can include them.
+    /// True for each frame that can show the difference. The frames after it follow, because its sizes can include
+    /// them.
     applies: fn(&[u8]) -> bool,
 }
 
@@ -212,7 +213,8 @@ const MALFORMED: &[(&[u8], ParseError)] = &[
     (b"-ERR '\xff'\r\n", ParseError::Protocol),
 ];
 
-/// Well-formed frames around a frame: the clients must agree on those before it, and on those after it if both continue.
+/// Well-formed frames around a frame: the clients must agree on those before it, and on those after it if both
+/// continue.
 const BEFORE: &[u8] = b"PING\r\nMSG before 1 4\r\nab\r\n\r\n";
 const AFTER: &[u8] = b"MSG after 2 r 0\r\n\r\nPING\r\n";
 

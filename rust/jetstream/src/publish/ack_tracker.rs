@@ -3,8 +3,8 @@
 //! Each message in flight has a reply subject of its own, named by a token. A server caches the routes of 1,024 reply
 //! subjects, and an answer to a subject outside that cache costs it 0.5 µs more (of 3 to 4 µs a message of 128 B), so
 //! tokens are used again while acknowledgements arrive in order (`reply_reuse`). A message with a fresh token owns the
-//! first answer on it. A message with a token that was used before owns an answer only if the answer proves it (`proof`).
-//! This is a state machine without I/O and without a clock; `model` tests try to break it.
+//! first answer on it. A message with a token that was used before owns an answer only if the answer proves it
+//! (`proof`). This is a state machine without I/O and without a clock; `model` tests try to break it.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -83,8 +83,8 @@ impl InFlightMessage {
 
 /// Largest window. A token of 64 bits then still has room for billions of rounds.
 const MAX_WINDOW: usize = 1 << 24;
-/// With nothing in flight for as long, tokens are fresh: the stream may have been deleted and created again meanwhile, and
-/// no refused message would have shown it. A restart costs 1,024 fresh tokens, half a millisecond of the server.
+/// With nothing in flight for as long, tokens are fresh: the stream may have been deleted and created again meanwhile,
+/// and no refused message would have shown it. A restart costs 1,024 fresh tokens, half a millisecond of the server.
 const IDLE_SLOT_AGE: Duration = Duration::from_millis(1);
 /// Maximum number of unanswered tokens kept, to distinguish a late answer from a second one.
 const MAX_UNANSWERED: usize = 4_096;

@@ -1,8 +1,8 @@
 //! The publish loop: sends what a feed gives while the window has room, and frees room as acks come in.
 //!
 //! One task owns the window's slots and an inbox of its own, so nothing here is shared or locked. Each message ends as
-//! exactly one of stored, duplicate, error. The loop holds at most a window of messages, whatever the feed and however long
-//! the server is silent.
+//! exactly one of stored, duplicate, error. The loop holds at most a window of messages, whatever the feed and however
+//! long the server is silent.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -358,8 +358,8 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         Some(InFlightMessage { deadline, ..sent })
     }
 
-    /// Takes messages of a publisher from the feed while nothing can be sent, because their timeouts run. The publisher limits
-    /// their number.
+    /// Takes messages of a publisher from the feed while nothing can be sent, because their timeouts run. The publisher
+    /// limits their number.
     fn take_in(&mut self) -> Result<()> {
         while !self.window.is_batch && !self.exhausted {
             let urgent = self.window.urgent.count();

@@ -173,7 +173,7 @@ impl BatchBuilder {
     }
 
     /// Sets the sizes of an earlier batch, to be reserved on the first message: growing costs as much as filling.
-    pub fn expect(&mut self, sizes: RowSizes) {
+    pub fn set_expected_sizes(&mut self, sizes: RowSizes) {
         self.expected = Some(sizes);
     }
 
@@ -304,7 +304,7 @@ mod tests {
         let meta = meta(&message)?;
         let mut builder = BatchBuilder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
         let sizes = RowSizes { rows: 100_000, data: 1 << 20, reply: 1 << 20, ..RowSizes::default() };
-        builder.expect(sizes.of_rows(50_000));
+        builder.set_expected_sizes(sizes.of_rows(50_000));
         builder.push(&message, &meta)?;
         assert!(builder.seq.capacity() >= 50_000 && builder.sizes().data == message.payload().len());
         let batch = builder.finish()?;
@@ -321,7 +321,7 @@ mod tests {
         let meta = meta(&message)?;
         for (wanted, room) in [(100_000, 100_000), (usize::MAX, MAX_BATCH_ROWS)] {
             let mut builder = BatchBuilder::new(Layout::new(Column::DEFAULT.to_vec(), true), true);
-            builder.expect(RowSizes::default().of_rows(wanted));
+            builder.set_expected_sizes(RowSizes::default().of_rows(wanted));
             for _ in 0..MANY_ROWS {
                 builder.push(&message, &meta)?;
             }

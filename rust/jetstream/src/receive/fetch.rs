@@ -2,9 +2,9 @@
 //!
 //! One request at a time is open at the server, and the call follows it to its end. Messages at hand are requested with
 //! `no_wait`. A request waits only while fewer than `min_messages` have arrived, and only for the missing number, so no
-//! abandoned request consumes messages meant for others (`pull_request`). Messages that arrive after the deadline are kept
-//! for the next call. Messages of a cancelled call are negatively acknowledged, or kept for the next call if the consumer
-//! wants no acks (`redelivery`).
+//! abandoned request consumes messages meant for others (`pull_request`). Messages that arrive after the deadline are
+//! kept for the next call. Messages of a cancelled call are negatively acknowledged, or kept for the next call if the
+//! consumer wants no acks (`redelivery`).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -113,7 +113,8 @@ impl PullSubscription {
         let member = fetch.group.clone().map(|group| Member::new(group, self.pins.clone()));
         let (inbox, request, heard, reduced) = (None, None, false, false);
         let mut job = FetchCall { sub: self, fetched, inbox, request, heard, reduced, late, member };
-        // The call ends in time wherever it waits, with the messages so far. Tokio's budget would yield every 128 messages.
+        // The call ends in time wherever it waits, with the messages so far. Tokio's budget would yield every 128
+        // messages.
         let last = fetch.timeout.saturating_add(2 * REQUEST_GRACE);
         let done = tokio::time::timeout(last, unconstrained(job.run(fetch))).await.unwrap_or(Ok(()));
         self.idle().extend(job.inbox.take());

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 pub struct Pipe {
     reader: PipeReader,
     writer: PipeWriter,
-    /// Bytes in the pipe that were not read. A loop can call its reader twice for one byte: after a KeyboardInterrupt its
-    /// queue still holds the first call.
+    /// Bytes in the pipe that were not read. A loop can call its reader twice for one byte: after a KeyboardInterrupt
+    /// its queue still holds the first call.
     bytes: AtomicUsize,
 }
 

@@ -1,7 +1,8 @@
 //! A scripted server on loopback, and async-nats as its client.
 //!
-//! Server and client share one thread. After each piece the server yields until async-nats has counted all bytes sent so
-//! far. async-nats parses in the same poll in which it counts, so that each piece is read alone and no timing matters.
+//! Server and client share one thread. After each piece the server yields until async-nats has counted all bytes sent
+//! so far. async-nats parses in the same poll in which it counts, so that each piece is read alone and no timing
+//! matters.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,7 +146,8 @@ async fn exchange(bytes: &[u8], cuts: Cuts, buffer: u16) -> Reading {
     }
 }
 
-/// Reads `bytes` with async-nats. `buffer` is the initial size of its read buffer: a small one cuts the stream once more.
+/// Reads `bytes` with async-nats. `buffer` is the initial size of its read buffer: a small one cuts the stream once
+/// more.
 pub fn read_with_async_nats(bytes: &[u8], cuts: Cuts, buffer: u16) -> Reading {
     // A runtime per script ends the tasks of broken connections.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,8 +1,8 @@
 //! A random server against a random client: the bookkeeping never credits a message with the answer of another one, and
 //! leaves a message without a result only if the answers on its own token were lost, late or ambiguous.
 //!
-//! The stream of the same name acknowledges from a world's first message on, or never. If it began later, a few messages
-//! could be credited with its sequences, until an answer to a message that has ended shows that it exists.
+//! The stream of the same name acknowledges from a world's first message on, or never. If it began later, a few
+//! messages could be credited with its sequences, until an answer to a message that has ended shows that it exists.
 //!
 //! `JETARROW_MODEL_STEPS` or `JETARROW_MODEL_SECONDS` run it for longer, `JETARROW_MODEL_SEED` again.
 
@@ -14,12 +14,13 @@ use tokio::time::{Duration, Instant};
 use super::{AckTracker, Effect, InFlightMessage, REUSABLE_TOKENS, Reply, SUSPENSION};
 use crate::publish::body::{Body, Single};
 use crate::publish::puback::Origin;
+use crate::random::Random;
 use base::error::JetError;
 use wire::nats::HeaderMap;
 
 mod server;
 
-use server::{Answer, Kind, MAIN, Published, RandomSteps, Stream, TROUBLES, Trouble};
+use server::{Answer, Kind, MAIN, Published, Stream, TROUBLES, Trouble};
 
 const STEPS: u64 = 2_000_000;
 /// Steps of one world, which has one connection.
@@ -49,7 +50,7 @@ struct Counts {
 }
 
 struct World {
-    random: RandomSteps,
+    random: Random,
     start: Instant,
     ms: u64,
     book: AckTracker,
@@ -83,7 +84,7 @@ fn sent(row: u64, subject: char, id: Option<u64>, deadline: Instant) -> InFlight
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut random = RandomSteps(seed);
+        let mut random = Random(seed);
         let window = [1, 7, 60, 200, 450, 600][random.below(6) as usize];
         let streams =
             [Stream::new("S", None), Stream::new("T", None), Stream::new("S", Some("leaf")), Stream::new("S", None)];

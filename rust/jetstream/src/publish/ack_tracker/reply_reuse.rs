@@ -8,11 +8,11 @@ use tokio::time::{Duration, Instant};
 use super::attribution::Claim;
 use crate::publish::puback::Origin;
 
-/// Acknowledgements in order, all from one stream and on fresh tokens, before tokens are used again. More than `REUSABLE_TOKENS`, so
-/// that a second answer to one of them arrives on a token that stays unused.
+/// Acknowledgements in order, all from one stream and on fresh tokens, before tokens are used again. More than
+/// `REUSABLE_TOKENS`, so that a second answer to one of them arrives on a token that stays unused.
 const ACKS_BEFORE_REUSE: u32 = 1_024;
-/// Tokens that are in flight or may be used again. nats-server caches the routes of 1,024 subjects per account (`slCacheMax`,
-/// server/sublist.go); 900 in flight publish 4 % faster than 450 (benches/README.md).
+/// Tokens that are in flight or may be used again. nats-server caches the routes of 1,024 subjects per account
+/// (`slCacheMax`, server/sublist.go); 900 in flight publish 4 % faster than 450 (benches/README.md).
 pub const REUSABLE_TOKENS: usize = 960;
 /// Time without reuse of tokens on a connection after a reply to a message that had ended.
 pub const SUSPENSION: Duration = Duration::from_secs(60);

@@ -1,8 +1,8 @@
 //! Capacity for one more message in flight.
 //!
-//! The window bounds the data that queues on the path to the server. A stream that does not answer would fill it until its
-//! messages time out, and all other streams would wait. So overtaken messages do not count: later ones have their answers.
-//! Messages that a caller awaits, and all before them, are sent regardless of the window.
+//! The window bounds the data that queues on the path to the server. A stream that does not answer would fill it until
+//! its messages time out, and all other streams would wait. So overtaken messages do not count: later ones have their
+//! answers. Messages that a caller awaits, and all before them, are sent regardless of the window.
 
 use std::time::Duration;
 

@@ -20,12 +20,12 @@ pub fn expire(waiting: &mut VecDeque<InFlightMessage>, results: &mut impl Result
     if waiting.iter().any(|sent| sent.is_late(now)) {
         let (late, rest) = waiting.drain(..).partition::<Vec<_>, _>(|sent| sent.is_late(now));
         *waiting = rest.into();
-        late.iter().for_each(|sent| fail_late(sent, sent.first.is_some(), results, timeout));
+        late.iter().for_each(|sent| fail_late(sent, results, timeout));
     }
 }
 
-/// The error of a message without an answer when the loop gives up. After a silence its text distinguishes messages that were
-/// sent, which may be stored, from those that were not.
+/// The error of a message without an answer when the loop gives up. After a silence its text distinguishes messages
+/// that were sent, which may be stored, from those that were not.
 pub fn ended_by(sent: &InFlightMessage, cause: &JetError) -> JetError {
     match cause {
         JetError::Timeout { after, .. } => {
@@ -43,8 +43,8 @@ fn nobody_took(sent: &InFlightMessage, after: Duration) -> JetError {
     if sent.tries > 1 { JetError::NoLeader { subject, after } } else { JetError::NoStream { subject } }
 }
 
-/// Fails an expired message. `written` is false if it was not written to the socket and will not be.
-fn fail_late(sent: &InFlightMessage, written: bool, results: &mut impl ResultSink, timeout: Duration) {
+/// Fails an expired message. `first` is `None` if no attempt was written to the socket.
+fn fail_late(sent: &InFlightMessage, results: &mut impl ResultSink, timeout: Duration) {
     let after = sent.body.timeout().unwrap_or(timeout);
     let subject = sent.body.subject().to_string();
     let err = if sent.tries > 0 && sent.first.is_none() {
@@ -53,7 +53,7 @@ fn fail_late(sent: &InFlightMessage, written: bool, results: &mut impl ResultSin
     } else if sent.ambiguous {
         JetError::Ambiguous { what: sent.about() }
     } else {
-        JetError::Unanswered { verb: "publish", subject, after, sent: written }
+        JetError::Unanswered { verb: "publish", subject, after, sent: sent.first.is_some() }
     };
     results.failed(sent.row, err);
 }
@@ -121,13 +121,13 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         if self.unwritten.as_ref().is_some_and(|unwritten| self.tracker.is_late(unwritten.token, self.now))
             && let Some(sent) = self.withdraw_unwritten()
         {
-            fail_late(&sent, sent.first.is_some(), &mut self.results, self.window.timeout);
+            fail_late(&sent, &mut self.results, self.window.timeout);
         }
         for sent in self.tracker.on_deadline(self.now) {
-            fail_late(&sent, true, &mut self.results, self.window.timeout);
+            fail_late(&sent, &mut self.results, self.window.timeout);
         }
         for sent in self.no_responders.expire(self.now) {
-            fail_late(&sent, sent.first.is_some(), &mut self.results, self.window.timeout);
+            fail_late(&sent, &mut self.results, self.window.timeout);
         }
         expire(&mut self.again, &mut self.results, self.now, self.window.timeout);
     }
@@ -221,7 +221,8 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         }
     }
 
-    /// Ends the loop after the connection is closed. The ack subscription is not polled again, as it would stay ready for ever.
+    /// Ends the loop after the connection is closed. The ack subscription is not polled again, as it would stay ready
+    /// for ever.
     pub(super) fn connection_ended(&mut self) {
         let cause = self.conn.closed();
         self.give_up(cause.clone());

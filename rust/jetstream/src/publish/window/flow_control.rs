@@ -1,7 +1,7 @@
 //! Flow control of published messages: how much may be without an answer.
 //!
-//! No I/O and no clock of its own. The words are those of BBR (IETF draft-ietf-ccwg-bbr): in flight, delivery rate, minimum
-//! round-trip time, application-limited.
+//! No I/O and no clock of its own. The words are those of BBR (IETF draft-ietf-ccwg-bbr): in flight, delivery rate,
+//! minimum round-trip time, application-limited.
 
 use std::time::Duration;
 
@@ -136,8 +136,8 @@ impl FlowControl {
         self.controller.overdue(path, breaks)
     }
 
-    /// Marks messages as overtaken, at most once per `AGGREGATION_ALLOWANCE`: messages sent much later have their answers, so their stream
-    /// does not answer.
+    /// Marks messages as overtaken, at most once per `AGGREGATION_ALLOWANCE`: messages sent much later have their
+    /// answers, so their stream does not answer.
     pub fn note_overtaken(&mut self, tracker: &mut AckTracker, path: &PathEstimate, breaks: u64) {
         let (Some(overdue), Some(answered)) = (self.controller.overdue(path, breaks), self.last_answered) else {
             return;

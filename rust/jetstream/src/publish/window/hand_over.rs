@@ -22,8 +22,8 @@ pub struct UnwrittenMessage {
 }
 
 impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> PublishLoop<'_, F, O> {
-    /// Hands over a message that was not sent by copying it: there was no room, or its payload is large. Returns true if
-    /// the next message can be sent.
+    /// Hands over a message that was not sent by copying it: there was no room, or its payload is large. Returns true
+    /// if the next message can be sent.
     pub(super) fn hand_over(&mut self, token: u64) -> Result<bool> {
         let reply = Some(self.reply(token)?);
         let Some(sent) = self.tracker.get(token) else { return Ok(true) };

@@ -1,5 +1,5 @@
-//! Probes of streams that do not answer although the link is up: does a stream exist for the subject, does it have a leader?
-//! Messages that an old leader may have lost are resent.
+//! Probes of streams that do not answer although the link is up: does a stream exist for the subject, does it have a
+//! leader? Messages that an old leader may have lost are resent.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -112,8 +112,9 @@ async fn next_or_end(
     }
 }
 
-/// Limits the bytes of a request by the connection's budget for data in transit. A request for a single message, or without
-/// a limit, is unchanged. A request that waits has a limit of its own, because none of its messages is in transit.
+/// Limits the bytes of a request by the connection's budget for data in transit. A request for a single message, or
+/// without a limit, is unchanged. A request that waits has a limit of its own, because none of its messages is in
+/// transit.
 fn shared(request: PullOptions, inbox: &mut PullInbox, conn: &Connection) -> PullOptions {
     let PullOptions { batch, max_bytes, no_wait, .. } = request;
     if batch == 1 || max_bytes == 0 {
@@ -268,7 +269,8 @@ impl<S: Sink> FetchCall<'_, S> {
                 request.inbox.share = None;
                 self.inbox = Some(request.inbox);
             } else {
-                // Withdrawn here, not later: an ack that the caller sends next may make room, and it is not for this request.
+                // Withdrawn here, not later: an ack that the caller sends next may make room, and it is not for this
+                // request.
                 self.late.push_back(LateReplies::of_request(request, self.sub.returns.goes_back()));
             }
         }

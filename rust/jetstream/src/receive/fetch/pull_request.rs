@@ -102,7 +102,8 @@ impl Progress {
         }
     }
 
-    /// The call is over. `redelivers`: the server delivers again what no call takes, so the request need not end by itself.
+    /// The call is over. `redelivers`: the server delivers again what no call takes, so the request need not end by
+    /// itself.
     pub fn on_call_over(&mut self, redelivers: bool, now: Instant) {
         if self.state != State::Open {
             return;

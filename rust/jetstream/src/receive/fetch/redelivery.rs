@@ -175,8 +175,8 @@ impl Redelivery {
     }
 }
 
-/// Messages that belong to the next call of the same subscription, which requests nothing new before all of them arrived:
-/// so data in transit stays bounded by one request. They go back when the subscription ends.
+/// Messages that belong to the next call of the same subscription, which requests nothing new before all of them
+/// arrived: so data in transit stays bounded by one request. They go back when the subscription ends.
 pub struct LateReplies {
     /// Taken out of a cancelled call, or too large for the call that looked at it.
     at_hand: VecDeque<Undelivered>,

@@ -60,8 +60,8 @@ impl Sink for BatchBuilder {
     }
 }
 
-/// A sink of single messages, each in memory of its own. They are kept in blocks, which are freed one by one when they are
-/// handed out: one list that grows or is converted would be resident twice.
+/// A sink of single messages, each in memory of its own. They are kept in blocks, which are freed one by one when they
+/// are handed out: one list that grows or is converted would be resident twice.
 #[derive(Default)]
 pub struct MessageSink {
     pub messages: BatchSink,
@@ -159,7 +159,8 @@ impl<S: Sink> Unclaimed<S> {
         Unclaimed { returns, sink, _undecided: None }
     }
 
-    /// A call's result. The next call waits until it is claimed or dropped, because it may have to begin with its messages.
+    /// A call's result. The next call waits until it is claimed or dropped, because it may have to begin with its
+    /// messages.
     pub(super) fn result(returns: &Arc<Redelivery>, sink: Option<S>) -> Self {
         Unclaimed { returns: returns.clone(), sink, _undecided: returns.may_come_back() }
     }

@@ -25,7 +25,7 @@ impl ReadLoop {
         self.last.into_iter().for_each(|last| self.marks.push(last));
         let sizes = self.builder.sizes();
         let batch = self.builder.finish()?;
-        self.builder.expect(sizes);
+        self.builder.set_expected_sizes(sizes);
         match &mut self.form {
             ReadFormat::Messages => self.send(batch).await,
             ReadFormat::Typed(typed) => {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::random::Random;
 
 const HOUR: i64 = 3_600_000_000_000;
 
@@ -97,15 +98,6 @@ fn marks_are_few_and_include_old_ones() {
     assert_eq!(Marks::new(marks.as_slice().to_vec()), marks);
 }
 
-struct RandomHistory(u64);
-
-impl RandomHistory {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
-
 /// A stream that is appended to, deleted from, purged, expired and rolled back, and the marks of its reader.
 #[derive(Default)]
 struct History {
@@ -123,7 +115,7 @@ impl History {
         History { first: 1, ..History::default() }
     }
 
-    fn step(&mut self, random: &mut RandomHistory) {
+    fn step(&mut self, random: &mut Random) {
         self.clock += 1 + random.below(3) as i64;
         match random.below(12) {
             0 => {
@@ -176,7 +168,7 @@ impl History {
 
 #[test]
 fn random_histories_have_no_false_and_no_missed_rollbacks() {
-    let mut random = RandomHistory(1);
+    let mut random = Random(1);
     let (mut reported, mut unseen) = (0, 0);
     for _ in 0..20_000 {
         let mut history = History::new();
