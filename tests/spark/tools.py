@@ -164,6 +164,14 @@ class Streams:
 
         return self.run(work)
 
+    def readers(self, name: str) -> set[str]:
+        """The consumers with which tasks read; the driver's are short and only count messages."""
+
+        async def work(js: JetStreamContext) -> set[str]:
+            return {info.name for info in await js.consumers_info(name)}
+
+        return {consumer for consumer in self.run(work) if not consumer.startswith("jetarrow-count-")}
+
     def left(self, name: str) -> list[int]:
         """The sequences that the stream still has."""
 
