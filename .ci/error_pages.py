@@ -1,4 +1,4 @@
-"""For the reference: each error with a section in docs/troubleshooting.md leads there, as `help(error)` says."""
+"""Links each error of the reference to its section in docs/troubleshooting.md, like `help(error)` does."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ class ErrorPages(griffe.Extension):
         self._headings = set(re.findall(r"^### (\w+)$", PAGE.read_text("utf-8"), re.MULTILINE))
 
     def on_class(self, *, cls: griffe.Class, **kwargs: Any) -> None:
-        """Called by griffe with each class it has found."""
+        """Called by griffe for each class that it has parsed."""
         if cls.docstring and cls.name in self._headings:
             cls.docstring.value += f"\n\n[What to do](../troubleshooting.md#{cls.name.lower()})"

@@ -1,4 +1,4 @@
-"""The notebook's outputs, as they stand in git: what its programs print and draw, nothing of the machine.
+"""Writes the notebook's outputs for git: printed text and plots, without details of the machine.
 
 python .ci/notebook.py    # runs examples/flights.ipynb and writes them
 """
@@ -18,7 +18,7 @@ NOTEBOOK = Path(__file__).resolve().parents[1] / "examples" / "flights.ipynb"
 
 
 def run(path: Path = NOTEBOOK) -> Any:
-    """The notebook with the outputs of a run in a folder of its own; nothing listens on a port for it.
+    """Return the notebook with the outputs of a run in a temporary folder; the kernel opens no TCP port.
 
     Raises:
         nbclient.exceptions.CellExecutionError: A cell failed.
@@ -43,7 +43,7 @@ def run(path: Path = NOTEBOOK) -> Any:
 
 
 def cleaned(notebook: Any) -> Any:
-    """Without what differs between two runs: times, and what Spark says of the machine."""
+    """Remove content that differs between two runs: times, and Spark's log lines about the machine."""
     notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
     for cell in notebook.cells:
         cell.metadata = {}
@@ -53,7 +53,7 @@ def cleaned(notebook: Any) -> Any:
 
 
 def texts(notebook: Any) -> list[str]:
-    """What the cells print and show, as text; of a picture its size in pixels."""
+    """Return the outputs of the cells as text; the text of a picture contains its size in pixels."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     return [output["text"] if "text" in output else output["data"]["text/plain"] for output in outputs]
 

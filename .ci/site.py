@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: pages outside docs/ belong to the site, links between files hold, nothing comes from elsewhere."""
+"""Hooks of mkdocs: include pages outside docs/, resolve links between files, and replace scripts of other hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-# A file of the repository, and where it is in the site; all of docs/ is there by itself.
+# Files of the repository outside docs/, and their paths in the site. mkdocs includes docs/ itself.
 OUTSIDE = {
     "MIGRATION.md": "migration.md",
     "CHANGELOG.md": "changelog.md",
@@ -25,17 +25,17 @@ OUTSIDE = {
 }
 ELSEWHERE = {"README.md": "index.md"}
 NOTEBOOKS = {"examples/flights.ipynb": "flights.md"}
-# What is looked up by name: where a guide says it too, the guide comes first.
+# Reference pages rank below guides in the search results.
 BEHIND = ("reference/", "benches.md", "changelog.md", "develop.md")
-# What the plugin `offline` loads from elsewhere, and our own in its place.
+# The script that the plugin `offline` loads from another host, and the local replacement.
 _SHIM = re.compile(r'<script src="https://[^"]*iframe-worker[^"]*"></script>')
 _WORKER = f"<script>{(ROOT / '.ci' / 'worker.js').read_text('utf-8')}</script>"
-# Links and pictures, but not in code.
+# Links and pictures outside of code.
 _LINK = re.compile(r"(`[^`\n]*`)|(!?)\[([^\]\n]*)\]\(([^)\s]+)\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages from outside."""
+    """Add the pages that are outside docs/."""
     for source, target in OUTSIDE.items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
     for source, target in NOTEBOOKS.items():
@@ -47,7 +47,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def notebook(source: str, target: str) -> tuple[str, dict[str, bytes]]:
-    """A notebook as a page: its text, its programs, what they printed; and its pictures, by their files' names."""
+    """Return a notebook as a page (text, programs and their output), and its pictures by file name."""
     parts: list[str] = []
     pictures: dict[str, bytes] = {}
     for cell in json.loads((ROOT / source).read_text("utf-8"))["cells"]:
@@ -66,7 +66,7 @@ def notebook(source: str, target: str) -> tuple[str, dict[str, bytes]]:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links to files that are pages lead to the pages; a file that is none is named, without a link."""
+    """Point links to files at the pages of the site; a link to a file without a page becomes its text."""
     here = page.file.src_uri
     if here.startswith(BEHIND):
         page.meta["search"] = {"boost": 0.01}
@@ -80,21 +80,21 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         wanted = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         target = OUTSIDE.get(wanted) or NOTEBOOKS.get(wanted) or ELSEWHERE.get(wanted) or wanted.removeprefix("docs/")
         if files.get_file_from_path(target) is None:
-            # What is not in the repository either stays as it is, so that the strict build names it.
+            # A link to a file that does not exist is unchanged, so that the strict build reports it.
             return text if (ROOT / wanted).exists() else found[0]
         near = posixpath.relpath(target, posixpath.dirname(here) or ".")
         return f"{picture}[{text}]({near}{'#' + anchor if anchor else ''})"
 
-    # Blocks of code stay as they are.
+    # Blocks of code are not changed.
     parts = re.split(r"(^```.*?^```)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("```") else _LINK.sub(moved, part) for part in parts)
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Search in pages that are opened as files, without a script from elsewhere."""
+    """Enable the search in pages that are opened as files, without a script from another host."""
     return _SHIM.sub(lambda _: _WORKER, output)
 
 
 def on_post_template(output_content: str, template_name: str, config: Any) -> str:
-    """The same in pages that no file is behind: 404."""
+    """Do the same in pages without a source file: 404."""
     return _SHIM.sub(lambda _: _WORKER, output_content)

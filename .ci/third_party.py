@@ -1,6 +1,6 @@
-"""What the native module links, and under which licences: THIRD-PARTY.txt, and a check that all of them are allowed.
+"""Packages that the native module links, and their licences: checks that each is allowed, and writes THIRD-PARTY.txt.
 
-python .ci/third_party.py            # fails where a licence is not in deny.toml
+python .ci/third_party.py            # fails if a licence is not in deny.toml
 python .ci/third_party.py --write    # writes THIRD-PARTY.txt, which goes into every wheel
 """
 
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# What is taken where a crate leaves the choice: the licence that this project has too, then the shortest.
+# Preferred licences for crates that offer a choice: first the licence of this project, then the shortest.
 PREFERRED = ["Apache-2.0", "MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Zlib", "Unicode-3.0", "CC0-1.0"]
 TEXTS = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|UNLICENSE|COPYRIGHT)", re.IGNORECASE)
 
 
 def linked(target: str) -> list[dict[str, Any]]:
-    """The packages whose code is in the module, sorted: no build scripts, no macros, nothing for tests only."""
+    """Return the packages whose code is in the module, sorted, without build scripts, macros and test dependencies."""
     command = ["cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", target]
     found = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
     packages = {package["id"]: package for package in found["packages"]}
@@ -40,10 +40,10 @@ def linked(target: str) -> list[dict[str, Any]]:
 
 
 def taken(expression: str, allowed: set[str]) -> list[str]:
-    """The licences under which a crate is used: of each choice the preferred one.
+    """Return the licences under which a crate is used: the preferred one of each choice.
 
     Raises:
-        ValueError: None of a choice is allowed.
+        ValueError: All licences of a choice are missing in deny.toml.
     """
     # Both ways of writing a choice; no crate here nests deeper than one pair of brackets.
     parts = re.split(r"\s+AND\s+(?![^(]*\))", expression.replace("/", " OR "))
@@ -58,7 +58,7 @@ def taken(expression: str, allowed: set[str]) -> list[str]:
 
 
 def texts(package: dict[str, Any], licences: list[str]) -> list[str]:
-    """What a crate's files say: its licences, but Apache's, which LICENSE has, and always its notice."""
+    """Return a crate's licence texts and notices. The text of Apache-2.0 is left out, because LICENSE contains it."""
     folder = Path(package["manifest_path"]).parent
     files = sorted(path for path in folder.iterdir() if path.is_file() and TEXTS.match(path.name))
     found = []
@@ -71,7 +71,7 @@ def texts(package: dict[str, Any], licences: list[str]) -> list[str]:
 
 
 def document(packages: list[dict[str, Any]], allowed: set[str]) -> str:
-    """The file: a list of all crates, then each text once."""
+    """Return the content of THIRD-PARTY.txt: a list of all crates, then each text once."""
     lines = [
         "The native module of jetarrow links these packages. Where one leaves the choice, the licence named is the one",
         "taken. The text of Apache-2.0 is in LICENSE; the others' texts, and all notices, follow the list.",
@@ -89,13 +89,13 @@ def document(packages: list[dict[str, Any]], allowed: set[str]) -> str:
 
 
 def host() -> str:
-    """The platform of this machine, as Rust calls it."""
+    """Return the target triple of this machine."""
     said = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
     return re.findall(r"^host: (.*)$", said, re.MULTILINE)[0]
 
 
 def main() -> int:
-    """Checks, and with --write writes."""
+    """Check the licences, and write the file if `--write` is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", help="a platform of Rust; default this machine's")
     parser.add_argument("--write", action="store_true")

@@ -1,8 +1,8 @@
-"""Where a release comes from: writes [project.urls] into pyproject.toml, for the workflow that builds it.
+"""Writes the addresses of the releasing repository into [project.urls] of pyproject.toml, for the release workflow.
 
 python .ci/urls.py "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY"
 
-The sources name no address: the repository that releases is the one whose workflow runs.
+The sources contain no address: the releasing repository is the one whose workflow runs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ PAGES = {
 
 
 def with_urls(project: str, repository: str) -> str:
-    """pyproject.toml's text with the addresses, in the place of those that it had.
+    """Return the text of pyproject.toml with the addresses, which replace existing ones.
 
     Raises:
-        ValueError: It is no address of a repository.
+        ValueError: `repository` is not the address of a repository.
     """
     if not re.fullmatch(r"https://[\w.-]+/[\w.-]+/[\w.-]+", repository):
         raise ValueError(f"{repository!r} is no https://host/owner/name")
