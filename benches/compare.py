@@ -1,8 +1,8 @@
 """Two runs of the benches side by side: `python benches/compare.py OLD.json NEW.json`.
 
-For each row that both have: its rate against its yardstick (the group's raw socket, else its peer), so that a machine
-that was slower on one day does not count; how much that changed; and the band of noise, from the rounds of either run
-that are farthest apart. A change within the band says nothing.
+Prints for each row of both runs: the ratio of its rate to its yardstick (the group's raw socket, else its peer), which
+cancels the speed of the machine; the change of the ratio; and the band of noise, from the extreme rounds of either
+run. A change within the band is not significant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Change(NamedTuple):
     name: str
     before: float
     after: float
-    # By which factor the ratio could have changed by noise alone, at most.
+    # Largest factor by which noise alone can change the ratio.
     noise: float
 
     @property
@@ -33,19 +33,19 @@ class Change(NamedTuple):
 
 
 def rows(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """The rows with figures, by group and name."""
+    """Return the rows with figures, by group and name."""
     found = json.loads(path.read_text())["rows"]
     return {(row["group"], row["name"]): row for row in found if row.get("rate")}
 
 
 def measure(row: dict[str, Any]) -> float | None:
-    """The ratio of a row to what it is measured against; None for what others are measured against."""
+    """Return the ratio of a row to its yardstick; None for a yardstick itself."""
     ratio = row.get("of_baseline") or row.get("of_peer")
     return None if ratio is None or ratio == 1 else float(ratio)
 
 
 def spread(row: dict[str, Any], of: dict[tuple[str, str], dict[str, Any]]) -> float:
-    """How far the ratio's rounds are apart, or the rate's where those are not known."""
+    """Return the maximum divided by the minimum of the ratio's rounds, or of the rate if the rounds are not known."""
     by = "of_baseline" if row.get("of_baseline") else "of_peer"
     beside = [other for (group, _), other in of.items() if group == row["group"] and other.get(by) == 1]
     rounds = list(zip(row.get("seconds", ()), *(other.get("seconds", ()) for other in beside), strict=False))
@@ -56,7 +56,7 @@ def spread(row: dict[str, Any], of: dict[tuple[str, str], dict[str, Any]]) -> fl
 
 
 def changes(old: Path, new: Path) -> list[Change]:
-    """What can be compared, in the order of the new run."""
+    """Return the rows that both runs have, in the order of the new run."""
     before, after, found = rows(old), rows(new), []
     for key, row in after.items():
         other = before.get(key)

@@ -74,12 +74,12 @@ def runner(pytestconfig: pytest.Config) -> Iterator[Runner]:
         made = Runner(server.url, monitor_of(server.log), server.pid, rounds, scale)
         pytestconfig.stash[RUNNER] = made
         yield made
-        # A server that had to cut a client off, or one that dropped messages, would make every figure worthless.
+        # If the server disconnected a slow client, or dropped messages, the figures are invalid.
         pytestconfig.stash[MACHINE]["slow_consumer_lines"] = server.log.lower().count("slow consumer")
 
 
 def monitor_of(log: str) -> str:
-    """Where the server tells its statistics: it has picked a free port itself."""
+    """Return the address of the server's monitoring endpoint, whose port the server has chosen."""
     found = re.search(r"Starting http monitor on (\S+)", log)
     assert found, log
     return found[1]
@@ -87,7 +87,7 @@ def monitor_of(log: str) -> str:
 
 @pytest.fixture
 def record(benchmark: BenchmarkFixture, runner: Runner, request: pytest.FixtureRequest) -> Callable[[Group, str], None]:
-    """Runs a row (with its group, at the group's first) and hands its rounds to pytest-benchmark."""
+    """Passes the rounds of a row to pytest-benchmark. The first row of a group runs the whole group."""
 
     def recorded(group: Group, name: str) -> None:
         result = runner.result(group, name, _selected(request))
@@ -101,7 +101,7 @@ def record(benchmark: BenchmarkFixture, runner: Runner, request: pytest.FixtureR
 
 
 def _selected(request: pytest.FixtureRequest) -> list[str]:
-    """The rows of this test function that pytest is going to run (-k leaves some out)."""
+    """Return the rows of this test function that pytest has selected (`-k` excludes some)."""
     function = request.node.originalname
     same = [item for item in request.session.items if getattr(item, "originalname", None) == function]
     return [getattr(item, "callspec").params["name"] for item in same]  # noqa: B009 (not in pytest's types)

@@ -42,7 +42,7 @@ RowFunction = Callable[["Run"], int] | Callable[["Run"], Awaitable[int]]
 
 @lru_cache(maxsize=8)
 def payload_list(count: int, size: int) -> list[bytes]:
-    """`count` separate objects that differ, as a program has them; not one object `count` times."""
+    """Return `count` separate objects with different contents, like those of a program."""
     rest = wire.make_payload(max(0, size - 9))
     return [(b"%08d " % i + rest)[:size] for i in range(count)]
 
@@ -65,7 +65,7 @@ class Run:
 
     @property
     def payloads(self) -> list[bytes]:
-        """Separate objects. Ask before the clock runs: the first time they are made."""
+        """Separate objects. Read it before the clock runs, because the first call creates them."""
         return payload_list(self.count, self.size)
 
     @contextmanager
@@ -83,9 +83,9 @@ class Run:
             self.server_cpu = (self.server_cpu or 0.0) + after - server
 
     def server_in(self) -> int:
-        """How many bytes of payload the server has received from all clients so far (an empty one is a flush).
+        """Return the bytes of payload that the server has received from all clients so far (a flush has an empty payload).
 
-        It counts what it has read a moment after it has answered: asked until nothing more comes.
+        The server updates the counter a moment after its response, so it is polled until it no longer changes.
         """
         seen = -1
         while True:
@@ -96,7 +96,7 @@ class Run:
             time.sleep(0.02)
 
     def check_bytes(self, read: int) -> None:
-        """For rows that read every payload: that all their bytes came."""
+        """Raise an error unless a row that reads every payload has read all bytes."""
         if read != self.count * self.size:
             raise wire.WireError(f"{read} bytes read of {self.count * self.size}")
 
@@ -107,7 +107,7 @@ class Row:
     function: RowFunction
     count: int
     needs: str | None = None  # a module without which the row is skipped
-    command: str | None = None  # a program without which it is
+    command: str | None = None  # a program without which the row is skipped
 
     @property
     def missing(self) -> str | None:
@@ -120,7 +120,7 @@ class Row:
 
 @dataclass
 class Group:
-    """Rows that do the same work, compared with the row `baseline` and with the row `peer` (where there are such)."""
+    """Rows that do the same work, compared with the row `baseline` and with the row `peer` (if they exist)."""
 
     name: str
     kind: Literal["publish", "read", "core"]
@@ -128,16 +128,16 @@ class Group:
     peer: str | None = None
     size: int = 128
     count: int = 300_000
-    rounds: int | None = None  # None is what --bench-rounds says
-    fill: Callable[[str, str, int], None] | None = None  # (url, subject, count): what a read stream holds
+    rounds: int | None = None  # None: the value of --bench-rounds
+    fill: Callable[[str, str, int], None] | None = None  # (url, subject, count): fills a stream that is read
     rows: dict[str, Row] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)  # of the stream, such as allow_batched
-    beside: dict[str, str] = field(default_factory=dict)  # a further column of ratios, and the row that it is to
+    beside: dict[str, str] = field(default_factory=dict)  # a further column of ratios, and the row that they refer to
 
     def row(
         self, name: str, *, count: int | None = None, needs: str | None = None, command: str | None = None
     ) -> Callable[[RowFunction], RowFunction]:
-        """Registers a row. `count`: fewer messages than the group's, for what is slow."""
+        """Registers a row. `count`: fewer messages than the group's, for slow rows."""
 
         def register(function: RowFunction) -> RowFunction:
             self.rows[name] = Row(name, function, count or self.count, needs, command)
@@ -192,7 +192,7 @@ class Runner:
         self._filled: dict[int, tuple[str, str]] = {}  # stream and subject, by message count, of the group
 
     def result(self, group: Group, name: str, selected: list[str]) -> Result:
-        """Of one row; the first question about a group runs its `selected` rows."""
+        """Return the result of one row; the first call for a group runs its `selected` rows."""
         if (group.name, name) not in self.results:
             self._run_group(group, [group.rows[n] for n in group.rows if n in selected])
         return self.results[group.name, name]

@@ -1,4 +1,4 @@
-"""What test_memory.py runs in a process of its own: moves much data and prints how much memory that took.
+"""Child process of test_memory.py: publishes or reads many messages, and prints the growth of its memory.
 
 By hand:  python benches/memory.py nats://127.0.0.1:4222 publish BENCH bench.x 1000000 1024
           python benches/memory.py nats://127.0.0.1:4222 read BENCH bench.x 1000000 1024
@@ -29,13 +29,13 @@ def memory(name: str) -> float:
 
 
 def from_here() -> float:
-    """What is in memory now, and the peak counts from now on."""
+    """Return the present memory (MiB), and reset the peak."""
     Path("/proc/self/clear_refs").write_text("5")
     return memory("VmRSS")
 
 
 def batches(schema: pyarrow.Schema, count: int, size: int) -> Iterator[pyarrow.RecordBatch]:
-    """Made when asked for, each in memory of its own, as from a file; without a Python object per row."""
+    """Yield batches with separate memory, as from a file, without a Python object per row."""
     payload = (bytes(range(0x20, 0x7F)) * (size // 95 + 1))[:size]
     offsets = pyarrow.py_buffer(struct.pack(f"={BATCH + 1}i", *range(0, (BATCH + 1) * size, size)))
     for start in range(0, count, BATCH):

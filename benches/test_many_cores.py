@@ -1,8 +1,8 @@
-"""What more cores could give: how long the GIL is held for a message, and batches from four threads.
+"""Scaling with more cores: time under the GIL per message, and batches from four threads.
 
-Of a message's CPU time, what the thread that holds the GIL takes. A thread that waits drives the engine, and without
-the GIL: so another one waits meanwhile, for something else, and what is left for ours is Python's objects and our code
-there. It is an upper bound: going to sleep and waking up are in it. It is CPU time, so a busy machine does not matter.
+The time under the GIL is the CPU time of the thread that holds it. A waiting thread drives the engine without the GIL.
+Therefore another thread waits during the measurement, so that the measured thread only creates Python objects and runs
+Python code. The figure is an upper bound, because it includes sleeping and waking. A busy machine does not affect it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ WORK: dict[str, Work] = {
 
 @contextmanager
 def driven_elsewhere(url: str) -> Iterator[None]:
-    """Another thread waits for a message that never comes, and drives the runtime of all connections meanwhile."""
+    """Run another thread that waits for a message that is not sent, and drives the runtime of all connections."""
     import jetarrow.sync
 
     with jetarrow.sync.connect(url) as nc, ThreadPoolExecutor(1) as pool:
@@ -125,7 +125,7 @@ def driven_elsewhere(url: str) -> Iterator[None]:
 
 
 def gil_share(run: Run, work: Work) -> int:
-    """Does the work; what this thread takes for it, it takes with the GIL."""
+    """Do the work, and record the CPU time of this thread, which holds the GIL."""
     column(run.count, run.size)
     with driven_elsewhere(run.url), run.clock():
         before = time.thread_time()
@@ -147,7 +147,7 @@ for _number, _name in enumerate(WORK):
 
 @contextmanager
 def apart(server: int) -> Iterator[int]:
-    """The server on one processor, this process on the others; how many those are."""
+    """Pin the server to one processor and this process to the others, and yield the number of the others."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         yield len(cpus)

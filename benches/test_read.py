@@ -122,7 +122,7 @@ async def read_all(run: Run, **options: Any) -> Any:
 
 
 def data_bytes(table: Any) -> int:
-    """Of the column `data` of a pyarrow Table."""
+    """Return the bytes in the column `data` of a pyarrow table."""
     import pyarrow.compute
 
     return int(pyarrow.compute.sum(pyarrow.compute.binary_length(table["data"])).as_py())

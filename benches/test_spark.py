@@ -154,7 +154,7 @@ def micro_batches(run: Run, source: str, **options: str) -> int:
 
 
 def rate_like() -> Any:
-    """A source like Spark's `rate`, in Python and Arrow, with the columns of ours: what Spark itself costs."""
+    """Return a source like Spark's `rate`, in Python and Arrow, with jetarrow's columns, to measure Spark itself."""
     from pathlib import Path
 
     import pyarrow
@@ -173,7 +173,7 @@ def rate_like() -> Any:
     class Reader(DataSourceStreamReader):
         def __init__(self, options: Any, schema: StructType) -> None:
             self.rows, self.step, self.schema = int(options["rows"]), int(options["step"]), schema
-            # A file that says how many of the rows are there by now.
+            # A file that contains the number of available rows.
             self.gate = options.get("gate")
 
         def initialOffset(self) -> dict[str, int]:

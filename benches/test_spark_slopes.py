@@ -1,4 +1,4 @@
-"""Spark: what a query costs by itself, told apart from what its messages cost; and from publish to `foreachBatch`."""
+"""Spark: the fixed cost of a query, the cost per message, and the latency from publish to `foreachBatch`."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ WRITE_SLOPE = Group(
 LATENCY = Group("Spark: from publish to foreachBatch, 100 rows", "core", peer="Spark, Python rate source", count=3_000)
 FIXED = Group("Spark: a batch query of 1,000 rows", "read", peer="Spark, Python source", count=1_000)
 QUERIES = 10
-# The smaller of the two sizes, and how often it is done.
+# The smaller of the two message counts, and its number of runs.
 FEW, SMALL_ROUNDS = 1_000, 5
 ROWS = 100
 TRIGGER = 0.1
 
 
 def slope(run: Run, work: Callable[[Run, int], int]) -> int:
-    """Does few messages several times and then all; the rate is that of what all has more.
+    """Process few messages several times, then all; the rate is that of the additional messages.
 
-    The few cost what a query costs by itself, so the median of several is the fixed cost. Two sizes of one order would
-    not tell it: the noise of both would be in it, several times over.
+    The cost of few messages is nearly the fixed cost of a query, so their median is used as the fixed cost. With two
+    counts of the same order of magnitude the noise of both would be a multiple of the difference.
     """
     small: list[Run] = []
     for _ in range(SMALL_ROUNDS):
@@ -55,7 +55,7 @@ def slope(run: Run, work: Callable[[Run, int], int]) -> int:
         raise wire.WireError(f"{done} rows of {run.count}")
     fixed = statistics.median(few.seconds for few in small)
     run.notes["fixed cost, ms"] = 1000 * fixed
-    # In a short round, and on a busy machine, all may take less than few.
+    # In a short round, or on a busy machine, all messages may take less time than few.
     run.seconds = max(run.seconds - fixed, 1e-6) * run.count / max(1, run.count - FEW)
     run.client_cpu = max(0.0, run.client_cpu - statistics.median(few.client_cpu for few in small))
     return run.count
@@ -100,19 +100,19 @@ def two_columns(run: Run) -> int:
 
 @SLOPE.row("Spark, 2 partitions, whole batches", needs=SPARK)
 def whole_batches(run: Run) -> int:
-    """As it was before batches became smaller: 65,536 rows or 8 MiB."""
+    """Read with the former size of a batch: 65,536 rows or 8 MiB."""
     options = {"maxRecordsPerPartition": run.count, "minPartitions": 2, "batchBytes": "8m"}
     return slope(run, lambda one, count: noop(one, count, **options))
 
 
 def noop(run: Run, count: int, columns: str | None = None, **options: object) -> int:
-    """Reads the first messages of the stream to nowhere."""
+    """Read the first `count` messages of the stream into a noop sink."""
     given = {"endingOffsets": json.dumps({run.stream: count + 1}), "maxBytesPerPartition": "100g", **options}
     return sparks.read_to_nowhere(load(run, columns, **given), run)
 
 
 def write_slope(run: Run, work: Callable[[Run], object]) -> int:
-    """As `slope`; what is written but for the last time goes again, as the harness counts what the stream holds."""
+    """Like `slope`, but purge the stream after each run except the last, because the harness counts its messages."""
 
     def once(one: Run, _count: int) -> int:
         work(one)
@@ -142,7 +142,7 @@ def publish_ids(run: Run) -> int:
     payloads, turn = pyarrow.array(run.payloads, pyarrow.binary()), itertools.count()
 
     def work(one: Run) -> None:
-        # As long as the ids that Spark's rows get.
+        # As long as the ids of Spark's rows.
         number = next(turn)
         ids = pyarrow.array([f"{number:04}{i:018}" for i in range(one.count)], pyarrow.string())
         with jetarrow.sync.connect(one.url) as nc:
@@ -160,7 +160,7 @@ def spark_ids(run: Run) -> int:
 
 
 def queries(run: Run, frame: Callable[[], DataFrame]) -> int:
-    """One after the other; the median counts."""
+    """Run the queries one after the other, and record the median."""
     found = []
     for _ in range(QUERIES):
         one = dataclasses.replace(run, seconds=0.0)
@@ -188,7 +188,7 @@ def jetstream_query(run: Run) -> int:
 
 
 class Arrivals:
-    """When a batch came in which the last of so many rows was, in `foreachBatch` and when its rows were counted."""
+    """Times at which the batch with the last expected row arrived in `foreachBatch`, and at which it was counted."""
 
     def __init__(self) -> None:
         self.rows, self.called, self.counted = 0, 0.0, 0.0
@@ -209,7 +209,7 @@ class Arrivals:
 
 
 def latencies(run: Run, frame: DataFrame, send: Callable[[int], None]) -> int:
-    """Sends 100 rows at a time, at any moment of the trigger's interval, once those before them are there."""
+    """Send 100 rows at a time, at varying moments of the trigger's interval, after the previous ones have arrived."""
     arrivals, found = Arrivals(), []
     query = frame.writeStream.foreachBatch(arrivals.take).trigger(processingTime="100 milliseconds").start()
     try:
@@ -221,7 +221,7 @@ def latencies(run: Run, frame: DataFrame, send: Callable[[int], None]) -> int:
             time.sleep(TRIGGER * (number * 0.37 % 1))
     finally:
         query.stop()
-    # The first ones start the query.
+    # The first batches include the start of the query.
     called, counted = (statistics.median(times) for times in zip(*found[3:] or found, strict=True))
     run.notes |= {"ms to foreachBatch": 1000 * called, "ms to its rows": 1000 * counted}
     run.seconds = counted * len(found)

@@ -21,12 +21,12 @@ SCAN = Group("polars scan, 1 of 1,000 subjects", "core", peer=HERE, count=300_00
 MESSAGES = 10
 SUBJECTS = 1_000
 
-# The streams that were filled, by server, subjects and messages: each is read in every round.
+# Names of filled streams by server, number of subjects and of messages. Every round reads the same streams.
 _filled: dict[tuple[str, int, int], str] = {}
 
 
 def filled(run: Run, subjects: int, count: int) -> str:
-    """A stream with so many messages, the subjects in turn."""
+    """Return the name of a stream with `count` messages, spread evenly over `subjects` subjects."""
     import jetarrow.sync
 
     key = (run.url, subjects, count)
@@ -43,7 +43,7 @@ def filled(run: Run, subjects: int, count: int) -> str:
 
 
 def taken(run: Run, read: Callable[[Any, str], Any]) -> int:
-    """Rows that a read of the state's stream gives."""
+    """Return the number of rows from one read of the stream."""
     import jetarrow.sync
 
     name = filled(run, run.count, run.count * MESSAGES)
@@ -97,7 +97,7 @@ def scan(run: Run) -> int:
 
 @SCAN.row(HERE, needs="polars")
 def scan_filtered_here(run: Run) -> int:
-    """A filter that says nothing to the server."""
+    """Scan with a filter that is not pushed down to the server."""
     import polars
 
     return scanned(run, lambda subject: polars.col("subject").str.slice(0) == subject)

@@ -26,7 +26,7 @@ ARROW_OUT = Group("read, Arrow, 7 fields", "core", count=1_000_000)
 
 @lru_cache(maxsize=4)
 def table(count: int) -> Any:
-    """What `reading` says, in columns."""
+    """Return the fields of `reading` as columns."""
     import pyarrow as pa
 
     begin = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)

@@ -37,7 +37,7 @@ __all__ = [
     "stream_messages",
 ]
 
-WINDOW = 5_000  # unanswered acks, as our own default
+WINDOW = 5_000  # messages without an ack, like the default of jetarrow
 BLOCK_MESSAGES = 500  # sent in one call; a tenth of the window, so that the server never runs dry
 BLOCK_BYTES = 1 << 20  # ... but no block over 1 MiB
 PULL_MESSAGES = 10_000
@@ -46,17 +46,17 @@ PULLS_OUTSTANDING = 2
 
 
 def make_payload(size: int) -> bytes:
-    """The same bytes in every run; printable, so that they pass as text too."""
+    """Return the same bytes in every run; they are printable, so that they are valid text too."""
     return bytes(random.Random(size).choices(range(0x20, 0x7F), k=size))
 
 
 def message_ids(prefix: str, count: int) -> Iterator[str]:
-    """The ids that `publish(ids=prefix)` sends, for a client that has to send the same."""
+    """Return the ids that `publish(ids=prefix)` sends, for clients that send the same ones."""
     return (f"{prefix}-{i:09d}" for i in range(count))
 
 
 def _blocks(subject: str, inbox: str, payload: bytes, sizes: list[int], ids: str | None) -> list[bytes]:
-    """What is sent for each block of `sizes[i]` messages. Without ids all messages are the same bytes."""
+    """Return the bytes of each block of `sizes[i]` messages. Without ids all messages have the same bytes."""
     if ids is None:
         one = f"PUB {subject} {inbox} {len(payload)}\r\n".encode() + payload + b"\r\n"
         by_size = {size: one * size for size in set(sizes)}
@@ -131,7 +131,7 @@ def _acks(chunks: Chunks) -> int:
 def pull(url: str, stream: str, count: int, *, clock: AbstractContextManager[Any] | None = None) -> float:
     """Pull the first `count` messages with an ephemeral AckNone consumer; the seconds until the last byte.
 
-    WireError unless the consumer itself then says that it delivered exactly `count`.
+    Raises WireError unless the consumer then reports exactly `count` delivered messages.
     """
     token = uuid.uuid4().hex[:12]  # new in every call, so no stored payload can hold a marker
     # A message has the reply `$JS.ACK.<stream>.<consumer>.<numbers>`, a status our inbox as its subject.
@@ -202,7 +202,7 @@ def push(url: str, stream: str, count: int, *, clock: AbstractContextManager[Any
         got = 0
         with clock or nullcontext():
             start = time.perf_counter()
-            # Its answer goes nowhere: messages come or they do not.
+            # The response is not read: missing messages show a failure.
             create = f"PUB $JS.API.CONSUMER.CREATE.{stream}.{token} _INBOX.unread {len(body)}\r\n"
             wire.sock.sendall(create.encode() + body + b"\r\n")
             while got < count:
@@ -222,7 +222,7 @@ def push(url: str, stream: str, count: int, *, clock: AbstractContextManager[Any
 
 
 def _flow(wire: Wire, chunks: Chunks, at: int) -> int:
-    """Answers a flow control request; how many message markers the status has itself."""
+    """Respond to a flow control request, and return the number of message markers in the status itself."""
     while (end := chunks.find(b"\r\n", at)) < 0:
         chunks.more()
     fields = bytes(chunks.data[at:end]).split()
@@ -239,7 +239,7 @@ def _pull_request(stream: str, consumer: str, inbox: str, batch: int) -> bytes:
 
 
 def _unfilled(chunks: Chunks, at: int) -> int:
-    """How many messages a pull that ended at its bytes still wanted. Every other status is an error."""
+    """Return the remaining message count of a pull that ended at its byte limit. Every other status is an error."""
     while (end := chunks.find(b"\r\n\r\n", at)) < 0:
         chunks.more()
     head = bytes(chunks.data[at:end]).split(b"\r\n")[1:]
