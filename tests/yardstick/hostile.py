@@ -56,7 +56,7 @@ async def measure(names: list[str]) -> list[Figure]:
     kinds = sorted({met["lie"].most for met in alive})
     names_of = lambda mets: ", ".join(met["lie"].name for met in mets)  # noqa: E731
     return [
-        said("lies", len(found)),
+        said("hostile servers", len(found)),
         Figure("crashes or hangs", len(crashed), 0, names_of(crashed)),
         Figure(
             "errors without a type",

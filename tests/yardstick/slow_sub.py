@@ -50,6 +50,6 @@ async def measure(count: int, limit: int) -> list[Figure]:
         said("dropped", dropped),
         Figure("neither read nor counted as dropped", abs(count - read - dropped), 0),
         Figure("received and not counted", abs(count - delivered), 0),
-        Figure("told of it too seldom", max(0, 1 - slow), 0),
+        Figure("missing SlowConsumerErrors", max(0, 1 - slow), 0),
         Figure("growth", peak - height, limit / 2**20 + 16, "MiB"),
     ]
