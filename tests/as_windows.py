@@ -1,6 +1,8 @@
-"""Takes from this Python what Windows' has not, then uses jetarrow: python -m tests.as_windows URL STREAM FOLDER.
+"""Removes functions that Windows lacks from this Python, then uses jetarrow.
 
-What the libraries need that jetarrow uses is imported before: they have their own ways there.
+python -m tests.as_windows URL STREAM FOLDER
+
+Dependencies of jetarrow are imported first, because they have their own code for Windows.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-# Imported for what they import.
+# Imported so that their own imports are complete.
 OTHERS = ("duckdb", "polars", "pyarrow.dataset", "pyarrow.parquet", "rich.live", "typer.testing", "prometheus_client")
 OTHERS += ("pyspark.sql.datasource", "pyspark.sql.connect", "nats.aio.client", "opentelemetry.trace", "_pytest.config")
 
@@ -35,7 +37,7 @@ NOT_IN = {
 
 
 class Gone(importlib.abc.MetaPathFinder):
-    """Finds none of the modules that Windows has not."""
+    """Raises ModuleNotFoundError for modules that Windows lacks."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:
         if name in NO_MODULES:
@@ -43,14 +45,14 @@ class Gone(importlib.abc.MetaPathFinder):
 
 
 class Proactor(asyncio.SelectorEventLoop):
-    """As Windows' default loop: it watches nothing."""
+    """Like the default event loop of Windows: it does not support `add_reader`."""
 
     def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
         raise NotImplementedError
 
 
 def become() -> None:
-    """From here on this Python has no more than Windows'."""
+    """Restrict this Python to the modules and functions of Windows."""
     for name in OTHERS:
         try:
             importlib.import_module(name)
@@ -66,12 +68,12 @@ def become() -> None:
 
 
 def kill(pid: int, signum: int) -> None:
-    """There `os.kill` ends the process, whatever the signal."""
+    """Fail the test: on Windows `os.kill` ends the process with any signal."""
     raise AssertionError("this would have ended a process")
 
 
 def main(url: str, stream: str, folder: str) -> None:
-    """Imports all there is, then uses some of it on both faces."""
+    """Import all modules, then use both the async and the blocking API."""
     become()
     os.kill = kill
     import jetarrow
@@ -94,10 +96,10 @@ def main(url: str, stream: str, folder: str) -> None:
     with jetarrow.sync.connect(url, closed_cb=over.set) as nc:
         js = nc.jetstream()
         assert js.publish_async(f"{stream}.a", b"x").result(60).seq == 1002
-        # Twice: the second time there is what the first one has left.
+        # Twice: the second run finds the files of the first one.
         for _ in range(2):
             js.to_parquet(stream, folder).run()
-        # Of a process that is none any more, and lies in a file that nobody holds.
+        # The archive contains a file that is not empty.
         assert next(Path(folder).rglob("*.parquet")).stat().st_size > 0
     assert over.wait(60)
 

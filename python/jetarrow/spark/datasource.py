@@ -32,7 +32,7 @@ class JetStreamSource(DataSource):
     Columns: stream string, seq bigint, subject string, timestamp timestamp (when the server stored the
     message, cut to microseconds), headers map<string,array<string>> (null without headers), data binary;
     with `includeTimeNs` time_ns bigint, with `includeReply` reply string. With `payload=string` data is a string, with
-    `payload=json` value struct<...> stands in its place. A schema given to `schema(...)` selects columns by name.
+    `payload=json` value struct<...> replaces it. A schema given to `schema(...)` selects columns by name.
 
     The options are those of `options.read.READ_OPTIONS` and `options.write.WRITE_OPTIONS`. Required are `servers` and
     `stream` or `streamPattern` for reading. Unknown options cause a warning, and an error in a streaming read, whose

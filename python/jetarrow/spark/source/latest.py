@@ -79,7 +79,7 @@ def read_state(schema: StructType, options: ReadOptions, partition: StreamState)
     Args:
         schema: Columns to read.
         options: Validated options.
-        partition: What to read.
+        partition: The stream and subject filter to read.
 
     Yields:
         Arrow batches of the exact schema that Spark requires, none of them empty.

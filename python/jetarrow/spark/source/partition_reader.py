@@ -34,7 +34,7 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
     Args:
         schema: Columns to read.
         options: Validated options.
-        partition: What to read.
+        partition: The range of a stream to read.
 
     Yields:
         Arrow batches of the exact schema that Spark requires, none of them empty.
