@@ -9,7 +9,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
 use jetstream::publish::body::Body;
-use jetstream::publish::rows::{Headers, Rows, Subjects};
+use jetstream::publish::rows::{RowHeaders, Rows, RowSubjects};
 use wire::frames::publish;
 use wire::nats::OutboundMessage;
 use wire::nats::{HeaderMap, HeaderName, HeaderValue};
@@ -83,10 +83,10 @@ fuzz_target!(|given: Given| {
     }
     let rows = Rows {
         len: 1,
-        subjects: Subjects::One(given.subject.as_str().into()),
+        subjects: RowSubjects::One(given.subject.as_str().into()),
         payloads: Box::new(vec![given.payload.clone()]),
         msg_ids: given.id.map(|id| Box::new(vec![id]) as _),
-        headers: if headers.is_empty() { Headers::None } else { Headers::One(headers) },
+        headers: if headers.is_empty() { RowHeaders::None } else { RowHeaders::One(headers) },
         fixed: Arc::new([]),
         expected_stream: None,
         reasons: None,

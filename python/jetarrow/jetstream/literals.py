@@ -34,6 +34,12 @@ ExtraColumns: TypeAlias = Literal["error", "ignore"]
 Rollup: TypeAlias = Literal["sub", "all"]
 """Messages that a rollup replaces: those of its subject, or all of the stream."""
 
+ScheduleRollup: TypeAlias = Literal["sub"]
+"""Messages that a message of a schedule replaces (ADR-51)."""
+
+NeverExpires: TypeAlias = Literal["never"]
+"""A time to live without an end (ADR-43)."""
+
 AckVerb: TypeAlias = Literal["ack", "nak", "term", "in_progress"]
 """Acknowledgement of the rows of a batch."""
 

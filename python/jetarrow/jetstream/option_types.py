@@ -9,7 +9,7 @@ from jetarrow.jetstream.config_options import NamedConsumerOptions as NamedConsu
 from jetarrow.jetstream.config_options import PushConsumerOptions as PushConsumerOptions
 from jetarrow.jetstream.config_options import StreamOptions as StreamOptions
 from jetarrow.jetstream.priority import PriorityOptions
-from jetarrow.jetstream.publish_headers import PublishExtras
+from jetarrow.jetstream.publish_headers import PublishExtras, TimeToLive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class PublishAsyncOptions(PublishExtras, total=False):
     """The stream that must store it; default any."""
     headers: Headers | None
     """Name to value, or to a list of values; default none."""
-    msg_ttl: float | timedelta | str | None
+    msg_ttl: TimeToLive | None
     """Seconds after which the server deletes the message, or "never"; default the stream's `max_age`."""
     msg_id: str | None
     """The stream stores one message per id within its duplicate window; default none."""
@@ -102,7 +102,7 @@ class PublisherPublishOptions(PublishExtras, total=False):
     """Name to value, or to a list of values; default none."""
     msg_id: str | None
     """The stream stores one message per id within its duplicate window; default none."""
-    msg_ttl: float | timedelta | str | None
+    msg_ttl: TimeToLive | None
     """Seconds after which the server deletes the message, or "never"; default the stream's `max_age`."""
     expected_stream: str | None
     """The stream that must store it; default any."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar, Unpack
 
 from jetarrow.core.session import Headers
@@ -16,7 +15,13 @@ from jetarrow.jetstream.literals import ExtraColumns, PublishMode
 from jetarrow.jetstream.manage.counters import CounterVerbs, value_of
 from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.progress import Progress, reporter
-from jetarrow.jetstream.publish_headers import NO_EXPECTATIONS, PublishExtras, batch_headers, publish_headers
+from jetarrow.jetstream.publish_headers import (
+    NO_EXPECTATIONS,
+    PublishExtras,
+    TimeToLive,
+    batch_headers,
+    publish_headers,
+)
 from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.publish_spec import DEFAULT_MAX_BYTES, PublishSpec
 from jetarrow.jetstream.publisher import BURST_PENDING, MIN_PENDING, LoopPublisher, Publisher
@@ -43,7 +48,7 @@ class PublishVerbs(CounterVerbs):
         timeout: float | None = None,
         stream: str | None = None,
         headers: Headers | None = None,
-        msg_ttl: float | timedelta | str | None = None,
+        msg_ttl: TimeToLive | None = None,
         *,
         msg_id: str | None = None,
         expected_stream: str | None = None,
@@ -117,7 +122,7 @@ class PublishVerbs(CounterVerbs):
         wait_stall: float | None = None,
         stream: str | None = None,
         headers: Headers | None = None,
-        msg_ttl: float | timedelta | str | None = None,
+        msg_ttl: TimeToLive | None = None,
         *,
         msg_id: str | None = None,
         expected_stream: str | None = None,
@@ -218,7 +223,7 @@ class PublishVerbs(CounterVerbs):
         headers: Headers | Sequence[Headers | None] | None = None,
         msg_ids: Sequence[str | None] | ArrowProducer | None = None,
         msg_id: Sequence[str | None] | ArrowProducer | None = None,
-        msg_ttl: PerRow[float | timedelta | str] = None,
+        msg_ttl: PerRow[TimeToLive] = None,
         expected_stream: str | None = None,
         expected_last_seq: PerRow[int] = None,
         expected_last_subject_seq: PerRow[int] = None,

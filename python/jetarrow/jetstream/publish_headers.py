@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from jetarrow.core.arguments import check_whole
 from jetarrow.core.session import Headers
-from jetarrow.jetstream.literals import Rollup, check_literal
+from jetarrow.jetstream.literals import NeverExpires, Rollup, ScheduleRollup, check_literal
 from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.models.values import to_rfc3339
 from jetarrow.jetstream.server_features import require_version
@@ -17,7 +17,7 @@ from jetarrow.jetstream.server_features import require_version
 if TYPE_CHECKING:
     from jetarrow.jetstream.api import JetStreamApi
 
-TimeToLive = float | timedelta | str
+TimeToLive: TypeAlias = float | timedelta | NeverExpires
 
 
 class PublishExtras(TypedDict, total=False):
@@ -37,11 +37,11 @@ class PublishExtras(TypedDict, total=False):
     """The subject that the schedule publishes to: another subject of the same stream."""
     schedule_source: str | None
     """Instead of this payload the schedule publishes the last message of this subject (server 2.14)."""
-    schedule_ttl: float | timedelta | str | None
+    schedule_ttl: TimeToLive | None
     """Time to live of the messages that the schedule publishes, as `msg_ttl`."""
     schedule_time_zone: str | None
     """The time zone of a cron line, such as "Europe/Berlin" (server 2.14); default UTC."""
-    schedule_rollup: str | None
+    schedule_rollup: ScheduleRollup | None
     """"sub": a message of the schedule replaces the ones that it published before (server 2.14)."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Unpack
@@ -15,7 +14,7 @@ from jetarrow.core.cpython import is_exception_retrieved
 from jetarrow.core.session import Headers, Session
 from jetarrow.jetstream.errors import BatchError, Error, MaxAckPendingError, TooManyStalledMsgsError
 from jetarrow.jetstream.models import PubAck
-from jetarrow.jetstream.publish_headers import NO_EXPECTATIONS, PublishExtras, publish_headers
+from jetarrow.jetstream.publish_headers import NO_EXPECTATIONS, PublishExtras, TimeToLive, publish_headers
 from jetarrow.jetstream.publish_result import RowError
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class Publisher:
         subject: str | None = None,
         headers: Headers | None = None,
         msg_id: str | None = None,
-        msg_ttl: float | timedelta | str | None = None,
+        msg_ttl: TimeToLive | None = None,
         expected_stream: str | None = None,
         expected_last_seq: int | None = None,
         expected_last_subject_seq: int | None = None,

@@ -1,8 +1,8 @@
 //! Transport of a connection. One task connects, reconnects, reads and writes; senders append to a shared write buffer.
 //!
 //! Only types are used from async-nats. Its client passes each message through two channels, which cost more than all
-//! work done here (benches/README.md). It bounds numbers of messages instead of bytes, and many of its events are not
-//! reported.
+//! work done here (benches/history/diary.md). It bounds numbers of messages instead of bytes, and many of its events are
+//! not reported.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -22,7 +22,7 @@
 //! These documents are malformed too: one that is not an object, an empty one, text after the object, invalid UTF-8,
 //! half of a surrogate pair, and nesting deeper than 128.
 
-mod column;
+pub(crate) mod column;
 mod finish;
 mod json;
 mod number;

@@ -29,10 +29,10 @@ use arrow_array::{Array, ArrayRef, LargeBinaryArray, StructArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 
+use crate::decode::column::MAX_DEPTH;
+
 const ENCODABLE_TYPES: &str = "null, bool, int, uint, float, decimal, string, binary, date, time, timestamp, duration, list, struct, \
      map with string keys, and dictionaries of them";
-/// Maximum depth of a type, as in `decode`.
-const MAX_DEPTH: usize = 64;
 
 /// Reason why a value cannot be encoded.
 #[derive(Debug, PartialEq, Eq)]

@@ -225,12 +225,17 @@ impl<'a> Api<'a> {
 
     /// Returns the message that `wanted` selects, from the stream's leader; `None` if there is none.
     pub async fn find_message(self, stream: &str, wanted: &Value) -> Result<Option<FoundMessage>> {
+        self.call_message_get(stream, wanted).await
+    }
+
+    /// Calls `STREAM.MSG.GET`; `M` selects the message's fields.
+    async fn call_message_get<M: DeserializeOwned>(self, stream: &str, wanted: &Value) -> Result<Option<M>> {
         #[derive(Deserialize)]
-        struct Found {
-            message: FoundMessage,
+        struct MessageGet<M> {
+            message: M,
         }
-        match self.call::<Found>(&format!("STREAM.MSG.GET.{stream}"), wanted).await {
-            Ok(found) => Ok(Some(found.message)),
+        match self.call::<MessageGet<M>>(&format!("STREAM.MSG.GET.{stream}"), wanted).await {
+            Ok(response) => Ok(Some(response.message)),
             Err(JetError::Api { code: NOT_FOUND, .. }) => Ok(None),
             Err(err) => Err(err),
         }
@@ -239,11 +244,7 @@ impl<'a> Api<'a> {
     /// Returns the stored message that `wanted` selects; `None` if there is none.
     pub async fn get_message(self, stream: &str, wanted: &Value) -> Result<Option<Stored>> {
         #[derive(Deserialize)]
-        struct Found {
-            message: FoundMessage,
-        }
-        #[derive(Deserialize)]
-        struct FoundMessage {
+        struct EncodedMessage {
             subject: String,
             seq: u64,
             #[serde(default)]
@@ -252,12 +253,8 @@ impl<'a> Api<'a> {
             data: String,
             time: String,
         }
-        let FoundMessage { subject, seq, hdrs, data, time } =
-            match self.call::<Found>(&format!("STREAM.MSG.GET.{stream}"), wanted).await {
-                Ok(found) => found.message,
-                Err(JetError::Api { code: NOT_FOUND, .. }) => return Ok(None),
-                Err(err) => return Err(err),
-            };
+        let Some(found) = self.call_message_get(stream, wanted).await? else { return Ok(None) };
+        let EncodedMessage { subject, seq, hdrs, data, time } = found;
         let bytes = |text: &str| {
             BASE64_STANDARD
                 .decode(text)

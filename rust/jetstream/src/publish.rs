@@ -30,7 +30,7 @@ use crate::publish::fast::fast;
 use crate::publish::no_responders::NoResponderRetry;
 use crate::publish::outcome::{Fill, Outcome, RowBlocks, RowFeed};
 use crate::publish::puback::PubAck;
-use crate::publish::rows::{Rows, Subjects};
+use crate::publish::rows::{RowSubjects, Rows};
 use crate::publish::window::{Window, run};
 use base::choice::choose;
 use base::error::{JetError, Result};
@@ -140,7 +140,7 @@ async fn choose_mode(
         return Ok(Mode::Window);
     }
     // A fast batch has one stream. Rows with subjects of their own may have several.
-    let one_stream = rows.expected_stream.is_some() || matches!(rows.subjects, Subjects::One(_));
+    let one_stream = rows.expected_stream.is_some() || matches!(rows.subjects, RowSubjects::One(_));
     if mode == Mode::Auto && !one_stream {
         return Ok(Mode::Window);
     }

@@ -23,7 +23,7 @@ use crate::headers;
 use crate::payload::Cell;
 use base::error::{JetError, Result};
 use jetstream::publish::outcome::RowBlocks;
-use jetstream::publish::rows::{Headers, OffsetTexts, Payloads, Rows, Subjects, Texts};
+use jetstream::publish::rows::{OffsetTexts, Payloads, RowHeaders, RowSubjects, Rows, Texts};
 use jetstream::publish::table::ERROR;
 use runtime::finalization::PythonCall;
 use runtime::foreign::{self, Foreign};
@@ -81,10 +81,10 @@ fn same_length(what: &str, found: usize, rows: usize) -> PyResult<()> {
     Err(PyValueError::new_err(format!("{what} has {found} entries, payloads has {rows}")).into())
 }
 
-fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: Option<usize>) -> PyResult<Headers> {
-    let Some(headers) = headers else { return Ok(Headers::None) };
+fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: Option<usize>) -> PyResult<RowHeaders> {
+    let Some(headers) = headers else { return Ok(RowHeaders::None) };
     if let Ok(dict) = headers.cast::<PyDict>() {
-        return Ok(Headers::One(headers::from_python(dict)?));
+        return Ok(RowHeaders::One(headers::from_python(dict)?));
     }
     let Some(rows) = rows else {
         return Err(PyTypeError::new_err("with a stream of rows, headers is one dict, or a column of the table").into());
@@ -102,7 +102,7 @@ fn header_rows(headers: Option<&Bound<'_, PyAny>>, rows: Option<usize>) -> PyRes
         });
     }
     same_length("headers", maps.len(), rows)?;
-    Ok(Headers::Each(maps))
+    Ok(RowHeaders::Each(maps))
 }
 
 /// Arguments that accompany the payloads: one for all rows, or one entry per row.
@@ -170,8 +170,8 @@ pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_pa
         return Err(PyTypeError::new_err("subject is missing: one for all rows, or one per row").into());
     };
     let subjects = match texts("subject", subject, Some(len), false)? {
-        TextColumn::One(one) => Subjects::One(one.as_str().into()),
-        TextColumn::Each(each) => Subjects::Each(Box::new(each)),
+        TextColumn::One(one) => RowSubjects::One(one.as_str().into()),
+        TextColumn::Each(each) => RowSubjects::Each(Box::new(each)),
     };
     let msg_ids = arguments.msg_ids(Some(len))?.map(|ids| Box::new(ids) as Box<dyn Texts>);
     let rows = Rows {
@@ -258,7 +258,7 @@ fn joined(own: Option<HeaderMap>, given: Option<&HeaderMap>) -> HeaderMap {
 struct Template {
     subject: Option<TextColumn>,
     msg_ids: Option<Arc<dyn Texts>>,
-    headers: Headers,
+    headers: RowHeaders,
     fixed: Arc<[(HeaderName, HeaderValue)]>,
     expected_stream: Option<Arc<str>>,
 }
@@ -275,9 +275,9 @@ impl Template {
         };
         let from = |texts: &Arc<dyn Texts>| Box::new(OffsetTexts { texts: texts.clone(), at });
         let subjects = match (&self.subject, column("subject")) {
-            (Some(TextColumn::One(one)), _) => Subjects::One(one.as_str().into()),
-            (Some(TextColumn::Each(each)), _) => Subjects::Each(from(each)),
-            (None, Some(subjects)) => Subjects::Each(Box::new(strings("subject", subjects)?)),
+            (Some(TextColumn::One(one)), _) => RowSubjects::One(one.as_str().into()),
+            (Some(TextColumn::Each(each)), _) => RowSubjects::Each(from(each)),
+            (None, Some(subjects)) => RowSubjects::Each(Box::new(strings("subject", subjects)?)),
             (None, None) => {
                 return Err(JetError::Type(
                     "subject is missing: give one, or a table with a column \"subject\"".into(),
@@ -291,16 +291,16 @@ impl Template {
         };
         let own = column("headers").map(header_column).transpose()?;
         let headers = match (&self.headers, own) {
-            (Headers::None, None) => Headers::None,
-            (Headers::None, Some(own)) => Headers::Each(own),
-            (Headers::One(one), None) => Headers::One(one.clone()),
-            (Headers::One(one), Some(own)) => {
-                Headers::Each(own.into_iter().map(|own| Some(joined(own, Some(one)))).collect())
+            (RowHeaders::None, None) => RowHeaders::None,
+            (RowHeaders::None, Some(own)) => RowHeaders::Each(own),
+            (RowHeaders::One(one), None) => RowHeaders::One(one.clone()),
+            (RowHeaders::One(one), Some(own)) => {
+                RowHeaders::Each(own.into_iter().map(|own| Some(joined(own, Some(one)))).collect())
             }
-            (Headers::Each(maps), own) => {
+            (RowHeaders::Each(maps), own) => {
                 let own = own.unwrap_or_else(|| vec![None; array.len()]);
                 let given = maps.iter().skip(at).map(Option::as_ref);
-                Headers::Each(own.into_iter().zip(given).map(|(own, given)| Some(joined(own, given))).collect())
+                RowHeaders::Each(own.into_iter().zip(given).map(|(own, given)| Some(joined(own, given))).collect())
             }
         };
         let (expected_stream, fixed) = (self.expected_stream.clone(), self.fixed.clone());

@@ -20,7 +20,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 /// Maximum depth of the schema. A document can be twice as deep in members that are ignored.
-const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 
 /// A column of any supported type.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::publish::rows::{NULL, Rows, Subjects};
+use crate::publish::rows::{NULL, RowSubjects, Rows};
 use base::error::{JetError, Result};
 use client::transport::Client;
 use wire::arena::{Arena, OWN_ALLOCATION_BYTES};
@@ -125,8 +125,8 @@ impl Body {
         match self {
             Body::Single(single) => single.subject.clone(),
             Body::Row(rows, row) => match &rows.subjects {
-                Subjects::One(subject) => subject.clone(),
-                Subjects::Each(texts) => texts.get(*row).unwrap_or_default().into(),
+                RowSubjects::One(subject) => subject.clone(),
+                RowSubjects::Each(texts) => texts.get(*row).unwrap_or_default().into(),
             },
         }
     }

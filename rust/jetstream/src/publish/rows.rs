@@ -79,12 +79,12 @@ impl Texts for Vec<String> {
     }
 }
 
-pub enum Subjects {
+pub enum RowSubjects {
     One(Subject),
     Each(Box<dyn Texts>),
 }
 
-pub enum Headers {
+pub enum RowHeaders {
     None,
     One(HeaderMap),
     Each(Vec<Option<HeaderMap>>),
@@ -93,10 +93,10 @@ pub enum Headers {
 /// Immutable block of rows. Rows in flight keep it alive for resends.
 pub struct Rows {
     pub len: usize,
-    pub subjects: Subjects,
+    pub subjects: RowSubjects,
     pub payloads: Box<dyn Payloads>,
     pub msg_ids: Option<Box<dyn Texts>>,
-    pub headers: Headers,
+    pub headers: RowHeaders,
     /// Headers of all rows of the call: expected stream and time to live.
     pub fixed: Arc<[(HeaderName, HeaderValue)]>,
     pub expected_stream: Option<Arc<str>>,
@@ -113,16 +113,16 @@ impl Rows {
 
     pub fn subject(&self, row: usize) -> Option<&str> {
         match &self.subjects {
-            Subjects::One(subject) => Some(subject.as_str()),
-            Subjects::Each(texts) => texts.get(row),
+            RowSubjects::One(subject) => Some(subject.as_str()),
+            RowSubjects::Each(texts) => texts.get(row),
         }
     }
 
     pub fn own_headers(&self, row: usize) -> Option<&HeaderMap> {
         match &self.headers {
-            Headers::None => None,
-            Headers::One(map) => Some(map),
-            Headers::Each(maps) => maps.get(row).and_then(Option::as_ref),
+            RowHeaders::None => None,
+            RowHeaders::One(map) => Some(map),
+            RowHeaders::Each(maps) => maps.get(row).and_then(Option::as_ref),
         }
     }
 
@@ -164,7 +164,7 @@ impl Rows {
     /// Checks all rows of an input that is in memory, so that errors are raised before the first message. A null
     /// payload passes; it becomes an error of its row later.
     pub fn checked(mut self, max_payload: usize) -> Result<Self> {
-        if let Subjects::One(subject) = &self.subjects {
+        if let RowSubjects::One(subject) = &self.subjects {
             subject::check(subject)?;
         }
         (0..self.len)
@@ -185,8 +185,8 @@ impl Rows {
             return Err(self.no_payload(row, number));
         };
         match &self.subjects {
-            Subjects::One(_) => {}
-            Subjects::Each(texts) => match texts.get(row) {
+            RowSubjects::One(_) => {}
+            RowSubjects::Each(texts) => match texts.get(row) {
                 Some(text) => subject::check(text)?,
                 None => return Err(JetError::Row { row: number, reason: "the subject is null".into() }),
             },
@@ -227,10 +227,10 @@ mod tests {
     fn rows(payloads: Vec<Vec<u8>>) -> Rows {
         Rows {
             len: payloads.len(),
-            subjects: Subjects::One("a.b".into()),
+            subjects: RowSubjects::One("a.b".into()),
             payloads: Box::new(payloads),
             msg_ids: None,
-            headers: Headers::None,
+            headers: RowHeaders::None,
             fixed: Arc::new([]),
             expected_stream: None,
             reasons: None,
@@ -245,7 +245,7 @@ mod tests {
         own.append("X", "22");
         let rows = Rows {
             msg_ids: Some(Box::new(vec!["id-1".to_owned()])),
-            headers: Headers::One(own),
+            headers: RowHeaders::One(own),
             fixed: Arc::new([(HeaderName::from_static("Nats-Expected-Stream"), "S".into())]),
             ..rows(vec![b"x".to_vec()])
         };
@@ -261,18 +261,18 @@ mod tests {
             let mut own = HeaderMap::new();
             own.append(name, "1");
             own.append(name, "2");
-            Headers::One(own)
+            RowHeaders::One(own)
         };
         let id = || Some(Box::new(vec!["id".to_owned()]) as Box<dyn Texts>);
         let fixed = || Arc::new([(NATS_EXPECTED_STREAM, HeaderValue::from("S"))]);
         for (headers, msg_ids, fixed) in [
-            (Headers::None, None, Arc::new([]) as Arc<[_]>),
-            (Headers::One(HeaderMap::new()), None, Arc::new([])),
+            (RowHeaders::None, None, Arc::new([]) as Arc<[_]>),
+            (RowHeaders::One(HeaderMap::new()), None, Arc::new([])),
             (own("X"), None, Arc::new([])),
             (own("Nats-Msg-Id"), id(), Arc::new([])),
             (own("Nats-Expected-Stream"), None, fixed()),
-            (Headers::None, id(), Arc::new([])),
-            (Headers::None, None, fixed()),
+            (RowHeaders::None, id(), Arc::new([])),
+            (RowHeaders::None, None, fixed()),
         ] {
             let rows = Rows { headers, msg_ids, fixed, ..rows(vec![b"x".to_vec()]) };
             let (mut bytes, mut wanted) = (Vec::new(), Vec::new());
@@ -289,7 +289,7 @@ mod tests {
         let with_null = Rows { payloads: Box::new(array), ..rows(vec![vec![], vec![]]) };
         assert!(with_null.check(1, 1, 100).is_err_and(|e| e.to_string().contains("row 1")));
         assert!(with_null.checked(100).is_ok_and(|rows| rows.checked));
-        let subjects = Subjects::Each(Box::new(vec!["ok".to_owned(), "not ok".to_owned()]));
+        let subjects = RowSubjects::Each(Box::new(vec!["ok".to_owned(), "not ok".to_owned()]));
         let bad = Rows { subjects, ..rows(vec![vec![], vec![]]) };
         assert!(matches!(bad.checked(100), Err(JetError::BadSubject { .. })));
     }

@@ -10,9 +10,9 @@ use crate::publish::puback::Origin;
 
 /// Acknowledgements in order, all from one stream and on fresh tokens, before tokens are used again. More than
 /// `REUSABLE_TOKENS`, so that a second answer to one of them arrives on a token that stays unused.
-const ACKS_BEFORE_REUSE: u32 = 1_024;
+pub(super) const ACKS_BEFORE_REUSE: u32 = 1_024;
 /// Tokens that are in flight or may be used again. nats-server caches the routes of 1,024 subjects per account
-/// (`slCacheMax`, server/sublist.go); 900 in flight publish 4 % faster than 450 (benches/README.md).
+/// (`slCacheMax`, server/sublist.go), and more subjects than that cost it 10 % more CPU (benches/history/diary.md).
 pub const REUSABLE_TOKENS: usize = 960;
 /// Time without reuse of tokens on a connection after a reply to a message that had ended.
 pub const SUSPENSION: Duration = Duration::from_secs(60);

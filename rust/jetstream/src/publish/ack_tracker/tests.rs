@@ -3,6 +3,7 @@ use std::sync::Arc;
 use tokio::time::{Duration, Instant};
 
 use super::attribution::{AckReply, Attribution};
+use super::reply_reuse::ACKS_BEFORE_REUSE;
 use super::*;
 use crate::publish::body::Single;
 use crate::publish::puback::Origin;
@@ -69,7 +70,7 @@ impl TestLoop {
 }
 
 /// Acknowledgements before tokens are used again.
-const ACKS_BEFORE_REUSE: u64 = 1_024;
+const WARM_UP: u64 = ACKS_BEFORE_REUSE as u64;
 
 #[test]
 fn a_fresh_token_has_the_first_answer_whatever_it_is() {
@@ -91,7 +92,7 @@ fn a_fresh_token_has_the_first_answer_whatever_it_is() {
 
 #[test]
 fn tokens_are_used_again_once_acknowledgements_came_in_order() {
-    let mut client = TestLoop::new(ACKS_BEFORE_REUSE - 1);
+    let mut client = TestLoop::new(WARM_UP - 1);
     let token = client.insert(1);
     assert!(!client.is_reused(token));
     client.ack(token);
@@ -108,15 +109,15 @@ fn a_reused_token_takes_only_an_answer_that_proves_itself() {
     let (same, other) = (origin("S"), origin("T"));
     for row in [1, 2] {
         for answer in [
-            AckReply::Ack { origin: &same, seq: ACKS_BEFORE_REUSE, duplicate: false },
-            AckReply::Ack { origin: &same, seq: ACKS_BEFORE_REUSE + 1, duplicate: true },
-            AckReply::Ack { origin: &leaf, seq: ACKS_BEFORE_REUSE + 1, duplicate: false },
-            AckReply::Ack { origin: &other, seq: ACKS_BEFORE_REUSE + 1, duplicate: false },
+            AckReply::Ack { origin: &same, seq: WARM_UP, duplicate: false },
+            AckReply::Ack { origin: &same, seq: WARM_UP + 1, duplicate: true },
+            AckReply::Ack { origin: &leaf, seq: WARM_UP + 1, duplicate: false },
+            AckReply::Ack { origin: &other, seq: WARM_UP + 1, duplicate: false },
             AckReply::Rejected { stream: None },
             AckReply::Rejected { stream: Some("T") },
             AckReply::Unreadable,
         ] {
-            let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
+            let mut client = TestLoop::new(WARM_UP);
             let token = client.insert(row);
             assert!(client.is_reused(token));
             match client.answer(token, &answer) {
@@ -132,11 +133,11 @@ fn a_reused_token_takes_only_an_answer_that_proves_itself() {
             assert!(!client.is_reused(next), "tokens are fresh after a doubt");
         }
         for answer in [
-            AckReply::Ack { origin: &same, seq: ACKS_BEFORE_REUSE + 9, duplicate: false },
+            AckReply::Ack { origin: &same, seq: WARM_UP + 9, duplicate: false },
             AckReply::Rejected { stream: Some("S") },
             AckReply::NoResponders,
         ] {
-            let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
+            let mut client = TestLoop::new(WARM_UP);
             let token = client.insert(row);
             assert!(matches!(client.answer(token, &answer), Attribution::Own(_)), "{answer:?}");
         }
@@ -152,14 +153,14 @@ fn a_token_is_not_used_again_unless_its_message_ended_with_a_plain_acknowledgeme
         Some(AckReply::Ack { origin: &stream, seq: 3, duplicate: true }),
         None,
     ] {
-        let mut client = TestLoop::new(2 * ACKS_BEFORE_REUSE);
+        let mut client = TestLoop::new(2 * WARM_UP);
         client.book.restart_reuse();
         let token = client.insert(1);
         match answer {
             Some(answer) => drop(client.answer(token, &answer)),
             None => drop(client.book.withdraw(token)),
         }
-        for row in 0..2 * ACKS_BEFORE_REUSE {
+        for row in 0..2 * WARM_UP {
             let next = client.insert(row);
             assert_ne!(next, token);
             client.ack(next);
@@ -169,7 +170,7 @@ fn a_token_is_not_used_again_unless_its_message_ended_with_a_plain_acknowledgeme
 
 #[test]
 fn a_message_of_an_unknown_subject_has_a_fresh_token() {
-    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
+    let mut client = TestLoop::new(WARM_UP);
     let mut of_another = message(1);
     let single = Single { subject: "b".into(), payload: "".into(), headers: None, timeout: None };
     of_another.body = Body::Single(Box::new(single));
@@ -181,10 +182,10 @@ fn a_message_of_an_unknown_subject_has_a_fresh_token() {
 
 #[test]
 fn an_answer_to_a_message_that_has_ended_suspends_reuse_for_a_minute() {
-    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
+    let mut client = TestLoop::new(WARM_UP);
     let (token, seq) = (client.insert(1), client.seq);
     assert!(matches!(client.ack_with(token - 1, seq, false), Attribution::Foreign));
-    for row in 0..2 * ACKS_BEFORE_REUSE {
+    for row in 0..2 * WARM_UP {
         let token = client.insert(row);
         assert!(!client.is_reused(token));
         client.ack(token);
@@ -203,7 +204,7 @@ fn an_answer_to_a_message_that_has_ended_suspends_reuse_for_a_minute() {
 
 #[test]
 fn a_second_stream_of_the_same_name_proves_nothing() {
-    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
+    let mut client = TestLoop::new(WARM_UP);
     let (ended, waiting, with_id) = (client.insert(1), client.insert(3), client.insert(4));
     client.ack(ended);
     let seq = client.seq;
@@ -217,7 +218,7 @@ fn a_second_stream_of_the_same_name_proves_nothing() {
 
 #[test]
 fn a_late_answer_is_no_second_one() {
-    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
+    let mut client = TestLoop::new(WARM_UP);
     let (late, waiting) = (client.insert(1), client.insert(3));
     assert!(client.book.withdraw(late).is_some());
     assert!(matches!(client.ack(late), Attribution::Foreign));
@@ -226,7 +227,7 @@ fn a_late_answer_is_no_second_one() {
 
 #[test]
 fn sequences_that_fall_make_tokens_fresh() {
-    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
+    let mut client = TestLoop::new(WARM_UP);
     let (first, second) = (client.insert(1), client.insert(2));
     client.seq = 0;
     assert!(matches!(client.ack(first), Attribution::Ambiguous));
@@ -237,7 +238,7 @@ fn sequences_that_fall_make_tokens_fresh() {
 
 #[test]
 fn tokens_are_fresh_after_an_idle_moment() {
-    let mut client = TestLoop::new(ACKS_BEFORE_REUSE);
+    let mut client = TestLoop::new(WARM_UP);
     client.now += IDLE_SLOT_AGE;
     let token = client.insert(1);
     assert!(!client.is_reused(token));
