@@ -83,7 +83,7 @@ class Run:
             self.server_cpu = (self.server_cpu or 0.0) + after - server
 
     def server_in(self) -> int:
-        """Return the bytes of payload that the server has received from all clients so far (a flush has an empty payload).
+        """Return the bytes of payload that the server has received from all clients (a flush has an empty payload).
 
         The server updates the counter a moment after its response, so it is polled until it no longer changes.
         """
