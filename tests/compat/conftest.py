@@ -1,4 +1,4 @@
-"""Every scenario runs twice: with nats-py, which says what is right, and with jetarrow."""
+"""Every scenario runs twice: with nats-py, which is the reference, and with jetarrow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def msg_class(face: Face) -> Any:
 
 @pytest.fixture
 async def ours(nats_url: str) -> AsyncIterator[Face]:
-    """jetarrow alone: for what it does otherwise on purpose."""
+    """jetarrow alone, for intended differences from nats-py."""
     face = Face("jetarrow", nats_url)
     yield face
     await face.close()

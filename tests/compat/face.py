@@ -1,4 +1,4 @@
-"""One of the two clients under the same names: a scenario is written once and runs with both."""
+"""Access to either client under the same names, so that a scenario is written once and runs with both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..tools import PATIENCE, until
 
 
 class Face:
-    """`nats` or `jetarrow`, with what the scenarios need of it."""
+    """`nats` or `jetarrow`, with helpers for the scenarios."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
@@ -26,29 +26,29 @@ class Face:
         self._open: list[Any] = []
 
     def load(self, path: str) -> ModuleType:
-        """A module by its path below the client's name, such as "aio.client"."""
+        """Import a module by its path below the client's name, such as "aio.client"."""
         return importlib.import_module(f"{self.name}.{path}")
 
     async def connect(self, servers: Any = None, **options: Any) -> Any:
-        """A connection, closed at the end of the test."""
+        """Return a connection that is closed at the end of the test."""
         nc = await self.nats.connect(self.url if servers is None else servers, **options)
         self._open.append(nc)
         return nc
 
     async def close(self) -> None:
         for nc in self._open:
-            # nats-py cannot close a connection that is away at the moment.
+            # nats-py cannot close a disconnected connection.
             with contextlib.suppress(*(OSError,) if self.name == "nats" else ()):
                 await nc.close()
 
     def kind(self, error: BaseException) -> str:
-        """The class of an error, without the client's name: "errors.TimeoutError", "ValueError"."""
+        """Return the class of an error, without the client's name: "errors.TimeoutError", "ValueError"."""
         kind = type(error)
         home = kind.__module__.removeprefix(self.name + ".")
         return kind.__qualname__ if home in ("builtins", "asyncio.exceptions") else f"{home}.{kind.__qualname__}"
 
     async def failure(self, call: Awaitable[object] | Callable[[], Awaitable[object]]) -> str:
-        """What class of error an awaitable, or a call that gives one, ends in."""
+        """Return the error class that an awaitable, or a call that returns one, raises, or "nothing"."""
         try:
             await asyncio.wait_for(call() if callable(call) else call, PATIENCE)
         except asyncio.CancelledError:
@@ -58,17 +58,17 @@ class Face:
         return "nothing"
 
     async def nothing_comes(self, call: Awaitable[object]) -> bool:
-        """Whether it ends in a TimeoutError, or one of its subclasses: which one, depends on what the server said."""
+        """Return whether the call raises a TimeoutError or a subclass; the class depends on the server's response."""
         return isinstance(await self.raised(call), self.late)
 
     @property
     def late(self) -> type[Exception]:
-        """What a call raises that took too long: nats-py lets asyncio's own out now and then, its base."""
+        """The error class of a timeout; for nats-py the base class, asyncio's TimeoutError, which it sometimes raises."""
         late: type[Exception] = asyncio.TimeoutError if self.name == "nats" else self.errors.TimeoutError
         return late
 
     async def raised(self, awaitable: Awaitable[object]) -> Exception:
-        """The error that an awaitable ends in."""
+        """Return the error that an awaitable raises."""
         try:
             result = await asyncio.wait_for(awaitable, PATIENCE)
         except Exception as error:
@@ -77,7 +77,7 @@ class Face:
 
 
 class Collector:
-    """A callback that keeps what it is given, and waits for a number of them."""
+    """Stores the arguments of a callback, and waits for a number of them."""
 
     def __init__(self) -> None:
         self.all: list[Any] = []
@@ -95,7 +95,7 @@ class Collector:
         return collect
 
     def named(self, name: str) -> Callable[[], Awaitable[None]]:
-        """A callback without arguments that leaves its name."""
+        """Return a callback without arguments that adds `name`."""
 
         async def collect() -> None:
             self.add(name)
@@ -107,7 +107,7 @@ class Collector:
         return [msg.data for msg in self.all]
 
     async def wait(self, count: int, patience: float = PATIENCE) -> list[Any]:
-        """Everything so far, once there are `count`."""
+        """Wait for `count` items, and return all items so far."""
         async with asyncio.timeout(patience):
             while len(self.all) < count:
                 self._more.clear()
@@ -116,17 +116,17 @@ class Collector:
 
 
 def subject() -> str:
-    """A subject that nobody else uses."""
+    """Return a unique subject."""
     return f"s{uuid.uuid4().hex[:12]}"
 
 
 async def arrived(sub: Any, count: int) -> None:
-    """Waits until so many messages have come for a subscription, taken or not."""
+    """Wait until a subscription has received `count` messages, consumed or not."""
     await until(lambda: sub.delivered >= count)
 
 
 async def asked(sub: Any, count: int) -> None:
-    """Waits until this many requests lie at the server."""
+    """Wait until the server has `count` pending pull requests."""
 
     async def there() -> bool:
         return bool((await sub.consumer_info()).num_waiting == count)
@@ -135,20 +135,20 @@ async def asked(sub: Any, count: int) -> None:
 
 
 async def make_stream(js: Any, **config: Any) -> str:
-    """A new stream in memory that takes the subjects `<its name>.>`."""
+    """Create a stream in memory with the subjects `<its name>.>`, and return its name."""
     name = subject().upper()
     await js.add_stream(**{"name": name, "subjects": [f"{name}.>"], "storage": "memory", **config})
     return name
 
 
 async def spread(js: Any, stream: str, count: int) -> None:
-    """Publishes the numbers from 0, to `<stream>.<number modulo 3>`."""
+    """Publish the numbers from 0 to `<stream>.<number modulo 3>`."""
     for number in range(count):
         await js.publish(f"{stream}.{number % 3}", b"%d" % number)
 
 
 async def received(nc: Any, data: bytes = b"x", **more: Any) -> Any:
-    """A message that was published with these arguments, as it comes back."""
+    """Publish a message with these arguments, and return it as received."""
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, data, **more)
     return await sub.next_msg(5)

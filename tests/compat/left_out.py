@@ -1,6 +1,6 @@
-"""What nats-py has in public and jetarrow has not, or has otherwise, and why. Patterns as of `fnmatch`.
+"""Public names of nats-py that jetarrow lacks or defines differently, with reasons. The keys are patterns of `fnmatch`.
 
-`test_surface.py` fails for every difference that is not here, and for every entry that is no longer needed.
+`test_surface.py` fails for every difference that is not listed, and for every entry that is no longer needed.
 """
 
 from __future__ import annotations

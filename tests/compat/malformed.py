@@ -1,4 +1,4 @@
-"""Calls that make no sense, for both faces: what each client of the world has sent, hung on or died of."""
+"""Malformed calls for the async and the blocking API, from failures of other clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAN, INFINITE = float("nan"), float("inf")
 
 @dataclass
 class Tools:
-    """What a call needs: a client, its context, a pull subscription; the server's limit for a message."""
+    """Arguments of a call: a client, its JetStream context, a pull subscription, and the server's maximum payload."""
 
     nc: Any
     js: Any
@@ -53,7 +53,7 @@ def fetch(*args: Any, **options: Any) -> Call:
 
 
 class Wrong(NamedTuple):
-    """A value, the error that it ends in (this class, no other), and what the error says."""
+    """A value, the exact class of the error that it causes, and a part of the error's text."""
 
     value: Any
     error: type[Exception]

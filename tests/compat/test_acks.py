@@ -1,4 +1,4 @@
-"""What can be done with a message of a stream: the same with both clients."""
+"""Acknowledgements of stream messages behave alike in both clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .face import Face, make_stream, spread
 
 
 async def pull(js: Any, count: int = 1, **config: Any) -> Any:
-    """A pull subscription to a new stream with so many messages."""
+    """Return a pull subscription to a new stream with `count` messages."""
     stream = await make_stream(js)
     await spread(js, stream, count)
     await js.add_consumer(stream, durable_name="work", ack_policy="explicit", **config)
@@ -25,7 +25,7 @@ async def one(sub: Any) -> Any:
 
 
 async def left(sub: Any) -> tuple[int, int, int]:
-    """Messages not acknowledged, delivered again, and not delivered yet."""
+    """Return the numbers of unacknowledged, redelivered and pending messages."""
     info = await sub.consumer_info()
     return info.num_ack_pending, info.num_redelivered, info.num_pending
 

@@ -1,4 +1,4 @@
-"""Callbacks of several subscriptions of a connection begin in the order in which their messages came."""
+"""Callbacks of several subscriptions of a connection begin in the order in which their messages arrived."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROUNDS = ["ab", "ab", "ba"] * 20
 
 
 async def publish_in_rounds(face: Face, nc: Any, where: str, got: Collector) -> None:
-    """A message to each of the two, in the order of the round; the next once both have begun."""
+    """Publish to both subscriptions in the order of each round, and wait until both callbacks began."""
     other = await face.connect()
     await settle(nc)
     for number, order in enumerate(ROUNDS, 1):
@@ -20,12 +20,12 @@ async def publish_in_rounds(face: Face, nc: Any, where: str, got: Collector) -> 
             await other.publish(f"{where}.{name}")
         await other.flush()
         await got.wait(2 * number)
-        # Both wait for the next message again.
+        # Afterwards both wait for the next message.
         await nc.flush()
 
 
 async def test_callbacks(face: Face, nc: Any) -> None:
-    """Both wait: the one whose message comes first begins first, whichever was made first."""
+    """The callback whose message arrives first begins first, independent of the order of the subscriptions."""
     where, got = subject(), Collector()
 
     async def begin(msg: Any) -> None:
@@ -38,7 +38,7 @@ async def test_callbacks(face: Face, nc: Any) -> None:
 
 
 async def test_iterations(face: Face, nc: Any) -> None:
-    """What waits by iteration is told in the same order."""
+    """Iterations of several subscriptions resume in the order in which their messages arrived."""
     where, got = subject(), Collector()
 
     async def iterate(sub: Any) -> None:

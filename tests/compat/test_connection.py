@@ -49,7 +49,7 @@ async def test_a_client_made_first_and_connected_later(face: Face) -> None:
 
 
 def kind_of(face: Face, ours: str) -> str:
-    """What jetarrow says by a class of its own, for which nats-py has only Error."""
+    """Return the error class that jetarrow raises, or the generic Error of nats-py."""
     return ours if face.name == "jetarrow" else "errors.Error"
 
 

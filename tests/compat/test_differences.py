@@ -1,4 +1,4 @@
-"""What jetarrow does otherwise than nats-py in core NATS, on purpose. MIGRATION.md tells of each, with the reason."""
+"""Intended differences from nats-py in core NATS. MIGRATION.md names each test, with the reason."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ async def test_flush_waits_for_what_was_published_before(ours: Face, nc: Any) ->
     for _ in range(1000):
         await nc.publish(where)
     await nc.flush()
-    # The server has all of them, and handed them out before it answers the observer.
+    # The server has all messages, and delivers them before it responds to the observer.
     await observer.flush()
     assert sub.pending_msgs == 1000
     await other.close()
 
 
 async def test_wrong_credentials_end_at_once(ours: Face) -> None:
-    # nats-py: a plain Error, and by default it tries again 60 times, 2 s apart.
+    # nats-py: a plain Error, and by default 60 retries, 2 s apart.
     with NatsServer(config=DENIED, jetstream=False) as server:
         begin = time.monotonic()
         failure = await ours.failure(ours.connect(server.url, user="anna", password="wrong"))
@@ -67,7 +67,7 @@ async def test_wrong_credentials_end_at_once(ours: Face) -> None:
 
 
 async def test_addresses_are_told_without_passwords(ours: Face) -> None:
-    # nats-py: with them.
+    # nats-py: they contain the password.
     with NatsServer(config=DENIED, jetstream=False) as server:
         nc = await ours.connect(server.url.replace("//", "//anna:s3cret@"))
         assert nc.connected_url.netloc == server.url.removeprefix("nats://")
@@ -117,7 +117,7 @@ async def test_tls_never_becomes_plaintext(ours: Face) -> None:
 
 @pytest.mark.parametrize("where", ["a..b", ".a", "a.", "a.*", "a.>"])
 async def test_subjects_to_publish_to_are_checked(ours: Face, nc: Any, where: str) -> None:
-    # nats-py: sends them; nobody can receive the first three, and a subscriber to the others may get them.
+    # nats-py: sends them; the first three cannot be received, and a subscriber to the others may receive them.
     calls = [nc.publish(where), nc.request(where), nc.jetstream().publish(where)]
     assert [await ours.failure(call) for call in calls] == ["errors.BadSubjectError"] * 3
 
@@ -144,7 +144,7 @@ async def test_headers_of_old_style_requests(nc: Any) -> None:
 
 
 async def test_headers_of_several_values(nc: Any) -> None:
-    # nats-py: takes one value a name, and gives the last.
+    # nats-py: sends one value per name, and returns the last.
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, b"", headers={"a": ["one", "two"]})
     msg = await sub.next_msg()
@@ -159,7 +159,7 @@ async def test_text_is_sent_as_utf_8(nc: Any) -> None:
 
 
 async def test_an_absent_server_ends_connect(ours: Face) -> None:
-    # nats-py: tried 60 times, 2 s apart, with nothing to see but the error callback.
+    # nats-py: 60 attempts, 2 s apart, reported only to the error callback.
     with NatsServer(jetstream=False) as server:
         server.stop()
         started = time.monotonic()
@@ -201,13 +201,13 @@ async def test_next_msg_gives_what_had_come_before_close(ours: Face, nc: Any) ->
 
 
 async def test_a_client_that_never_connected_has_no_verbs(ours: Face) -> None:
-    # nats-py: AssertionError; a publish is kept, until there is no room.
+    # nats-py: AssertionError; a publish is buffered until the buffer is full.
     nc = ours.load("aio.client").Client()
     calls = (nc.publish("a", b""), nc.subscribe("a"), nc.request("a", b""), nc.flush(), nc.drain())
     assert {await ours.failure(call) for call in calls} == {"errors.ConnectionClosedError"}
     await nc.close()
     assert nc.is_closed
-    # It may connect all the same.
+    # The client can still connect.
     await nc.connect(ours.url)
     assert (nc.is_connected, nc.is_closed) == (True, False)
     await nc.close()

@@ -1,4 +1,4 @@
-"""What jetarrow does otherwise than nats-py in JetStream, on purpose. MIGRATION.md tells of each, with the reason."""
+"""Intended differences from nats-py in JetStream. MIGRATION.md names each test, with the reason."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_configurations_are_never_written_to(ours: Face, js: Any, stream: 
 
 
 async def test_a_large_fetch_is_split(ours: Face, js: Any) -> None:
-    # nats-py: the server cuts the connection where more than its limit is on its way to the client.
+    # nats-py: the server disconnects a client if the pending data exceeds its limit.
     stream = await make_stream(js)
     await js.publish_batch(f"{stream}.a", [b"x" * 50_000] * 1500)
     sub = await js.pull_subscribe(f"{stream}.>", "work", config=ours.api.ConsumerConfig(ack_policy="none"))
@@ -66,7 +66,7 @@ async def test_a_large_fetch_is_split(ours: Face, js: Any) -> None:
 
 
 async def test_fetch_times_out_in_one_class(ours: Face, js: Any, stream: str) -> None:
-    # nats-py: FetchTimeoutError only where heartbeats came, else its base TimeoutError.
+    # nats-py: FetchTimeoutError only if heartbeats arrived, else its base class TimeoutError.
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     kinds = {await ours.failure(sub.fetch(batch, timeout=0.05)) for batch in (1, 5)}
     assert kinds == {"js.errors.FetchTimeoutError"}
@@ -84,7 +84,7 @@ async def test_a_fetch_ends_when_the_consumer_goes(ours: Face, js: Any, stream: 
 
 
 async def test_header_values_of_stored_messages_are_text(js: Any, stream: str) -> None:
-    # nats-py: an email.header.Header object where there is more than ASCII.
+    # nats-py: an email.header.Header object if the value is not ASCII.
     await js.publish(f"{stream}.a", b"", headers={"a": "\u20ac"})
     assert (await js.get_msg(stream, 1)).headers == {"a": "\u20ac"}
 
@@ -104,7 +104,7 @@ async def test_a_plain_function_is_a_callback_of_a_stream(js: Any, stream: str) 
 
 
 async def test_a_time_without_a_zone_is_local(ours: Face) -> None:
-    # nats-py: takes it for UTC, though datetime.now() is local.
+    # nats-py: interprets it as UTC, although datetime.now() is local.
     moment = datetime.datetime(2025, 1, 2, 3, 4, 5)
     config = ours.api.ConsumerConfig(opt_start_time=moment)
     utc = moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -163,7 +163,7 @@ async def test_a_filter_given_by_name_holds(ours: Face, js: Any, stream: str) ->
 
 
 async def test_a_durable_with_another_subject(js: Any, stream: str) -> None:
-    # nats-py: delivers what the durable delivers.
+    # nats-py: delivers the messages of the durable.
     await js.subscribe(f"{stream}.one", durable="d", queue="q")
     with pytest.raises(Exception, match="subject does not match consumer"):
         await js.subscribe(f"{stream}.other", durable="d", queue="q")
@@ -187,7 +187,7 @@ async def test_the_account_counts_messages(js: Any, stream: str) -> None:
     # nats-py: it does not.
     before = await js.account_info()
     await spread(js, stream, 3)
-    # Other tests of this worker's server run before and after, not meanwhile.
+    # Tests on the server of this worker run one after the other.
     assert (await js.account_info()).messages == before.messages + 3
     assert (await js.account_info(totals=False)).messages is None
 

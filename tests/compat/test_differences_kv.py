@@ -1,4 +1,4 @@
-"""What key-value buckets do better than in nats-py; MIGRATION.md names each test."""
+"""Intended differences from nats-py in key-value buckets. MIGRATION.md names each test."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_delete_with_a_wrong_revision(ours: Face, kv: Any) -> None:
 
 
 async def test_keys_with_an_empty_token(ours: Face, kv: Any) -> None:
-    # nats-py: NoStreamResponseError; its purge looks at no key at all.
+    # nats-py: NoStreamResponseError; its purge does not check the key.
     assert await ours.failure(kv.put("a..b", b"1")) == "js.errors.InvalidKeyError"
     assert await ours.failure(kv.get("a\n")) == "js.errors.InvalidKeyError"
     assert await ours.failure(kv.purge("a b")) == "js.errors.InvalidKeyError"
@@ -73,7 +73,7 @@ async def test_the_placement_of_a_bucket(ours: Face, js: Any) -> None:
 
 
 async def test_filters_of_keys_are_the_servers(ours: Face, kv: Any) -> None:
-    # nats-py: a key matches where it contains the text.
+    # nats-py: a key matches if it contains the text.
     for key in ("a", "ab", "b.a"):
         await kv.put(key, b"1")
     assert await kv.keys(filters=["a"]) == ["a"]
@@ -81,14 +81,14 @@ async def test_filters_of_keys_are_the_servers(ours: Face, kv: Any) -> None:
 
 
 async def test_headers_only_leaves_the_values_out(kv: Any) -> None:
-    # nats-py: it has no effect; only meta_only has.
+    # nats-py: no effect; only meta_only has one.
     await kv.put("a", b"1")
     async with await kv.watchall(headers_only=True) as watcher:
         assert (await watcher.updates()).value == b""
 
 
 async def test_markers_are_removed_up_to_the_marker(js: Any, kv: Any) -> None:
-    # nats-py: what was put between the list and the removal goes, too.
+    # nats-py: values that were put between the listing and the removal are removed too.
     await kv.put("a", b"1")
     await kv.delete("a")
     real, put = js.purge_stream, []
@@ -106,7 +106,7 @@ async def test_markers_are_removed_up_to_the_marker(js: Any, kv: Any) -> None:
 async def test_a_watch_of_a_bucket_that_is_deleted(
     ours: Face, js: Any, kv: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # nats-py: it waits for ever.
+    # nats-py: waits forever.
     monkeypatch.setattr("jetarrow.jetstream.kv.watcher.HEARTBEAT", 0.2)
     watcher = await kv.watchall()
     assert await watcher.updates() is None
@@ -116,7 +116,7 @@ async def test_a_watch_of_a_bucket_that_is_deleted(
 
 
 async def test_a_watch_that_is_stopped_leaves_no_consumer(js: Any, kv: Any) -> None:
-    # nats-py: it stays for five minutes, that of keys() and history() too.
+    # nats-py: the consumer exists for five minutes, also after keys() and history().
     watcher = await kv.watchall()
     await watcher.stop()
     await kv.put("a", b"1")

@@ -1,4 +1,4 @@
-"""Applications of frameworks that are built on nats-py: as they are, and through `jetarrow.as_nats`."""
+"""Applications of frameworks based on nats-py give the same results with nats-py and through `jetarrow.as_nats`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(client: str, *program: str, url: str = "", **more: str) -> subprocess.Co
 
 
 def told(client: str, app: str, url: str, name: str) -> Any:
-    """What the application says in its last line."""
+    """Run an application, and return the JSON of its last line."""
     done = run(client, str(APPS / f"{app}.py"), name, url=url)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout.splitlines()[-1])

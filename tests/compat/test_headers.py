@@ -10,7 +10,7 @@ from .face import Face, subject
 
 
 async def sent(nc: Any, headers: dict[str, str]) -> Any:
-    """What arrives of these headers."""
+    """Publish a message with these headers, and return the received headers."""
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, b"x", headers=headers)
     msg = await sub.next_msg()

@@ -1,4 +1,4 @@
-"""What a plain import gives, each in an interpreter of its own."""
+"""A plain import makes these names available, each tested in its own interpreter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import jetarrow
 import pytest
 
-# What nats-py has after `import nats`, without a further import.
+# Paths that are available in nats-py after `import nats`, without further imports.
 PATHS = [
     "NATS",
     "connect",
@@ -43,7 +43,7 @@ def test_paths_after_a_plain_import(name: str) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_each_path_by_itself(path: str) -> None:
-    # Modules that import each other must bear any order.
+    # Modules that import each other can be imported in any order.
     assert run(f"import jetarrow as nats; print(nats.{path}.__name__)")
 
 

@@ -1,4 +1,4 @@
-"""A small application of taskiq: what came of it, as JSON in the last line."""
+"""A small taskiq application, which prints its results as JSON in the last line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def fail() -> None:
 
 
 async def run(broker: AsyncBroker) -> list[Any]:
-    """What tasks give that were sent, received and run."""
+    """Send, receive and run tasks, and return their results."""
     broker = broker.with_result_backend(results)
     sum_of, failing = broker.task("add")(add), broker.task("fail")(fail)
     broker.is_worker_process = True
@@ -68,7 +68,7 @@ async def run(broker: AsyncBroker) -> list[Any]:
 
 
 async def warmed_up(sum_of: Any) -> None:
-    """Until somebody hears: a core subject keeps nothing for those that come later."""
+    """Send tasks until a worker responds, because a core subject does not store messages for later subscribers."""
     async with asyncio.timeout(30):
         while True:
             task = await sum_of.kiq(0, 0)
