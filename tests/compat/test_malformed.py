@@ -1,4 +1,4 @@
-"""Every malformed call ends at once in an error with a name; nothing reaches the server, and the connection lives."""
+"""Every malformed call raises a specific error immediately, sends nothing, and leaves the connection usable."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .malformed import CALLS, URLS, Tools, Wrong
 
 
 class Monitored:
-    """A server of which can be asked what a connection has sent."""
+    """A server whose monitoring endpoint reports the data that each connection has sent."""
 
     def __init__(self) -> None:
         self._monitor = free_port()
         self.server = NatsServer(config=f'http: "127.0.0.1:{self._monitor}"\nmax_payload: 65536\n')
 
     def sent(self, name: str) -> list[int]:
-        """Connection number, messages and bytes received from it, and its subscriptions."""
+        """Return a connection's id, its received messages and bytes, and its number of subscriptions."""
         found = [one for one in connections(self._monitor) if one.get("name") == name]
         assert len(found) == 1, found
         one = found[0]
@@ -34,7 +34,7 @@ def difference(after: list[int], before: list[int]) -> list[int]:
     return [now - then for now, then in zip(after, before, strict=True)]
 
 
-# What a publish of five bytes adds: it is sent after the malformed call, on the same connection.
+# Difference from one publish of five bytes, which follows the malformed call on the same connection.
 ONLY_THE_GOOD_ONE = [0, 1, 5, 0]
 
 
@@ -66,7 +66,7 @@ def sync_tools(monitored: Monitored) -> Iterator[Tools]:
 
 
 def counted(monitored: Monitored, name: str, tools: Tools) -> list[int]:
-    """A server that has answered a message may not have counted it yet."""
+    """Return the statistics once the server has counted all messages, which may be after its response."""
     wait_until(lambda: monitored.sent(name)[1] == tools.nc.stats["out_msgs"])
     return monitored.sent(name)
 
@@ -112,7 +112,7 @@ def test_addresses_of_the_sync_twin(url: Wrong) -> None:
 
 
 async def test_good_calls_are_seen(tools: Tools, monitored: Monitored) -> None:
-    # A guard: the way in which the others look at the server sees what is sent.
+    # Checks that the monitoring endpoint, which the other tests use, counts sent data.
     before = counted(monitored, "async", tools)
     await tools.nc.publish("good", b"12345")
     await tools.nc.subscribe("good")

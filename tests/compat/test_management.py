@@ -18,7 +18,7 @@ def told(error: Any) -> tuple[int, int, bool]:
 
 
 async def test_account_info(face: Face, js: Any) -> None:
-    # Ours also counts the messages of all streams, with requests of their own.
+    # jetarrow also counts the messages of all streams, with additional requests.
     options = {} if face.name == "nats" else {"totals": False}
     before = await js.account_info(**options)
     stream = await make_stream(js)
@@ -28,7 +28,7 @@ async def test_account_info(face: Face, js: Any) -> None:
     assert info.streams == before.streams + 1
     assert info.consumers > 0
     assert info.limits.max_streams == -1
-    # Ours also asks which stream may have been meant.
+    # jetarrow also requests stream names, to suggest a similar one.
     requests = 4 if face.name == "nats" else 5
     assert (info.api.total - before.api.total, info.api.errors - before.api.errors) == (requests, 1)
 
@@ -130,7 +130,7 @@ async def test_purge(js: Any, stream: str, options: dict[str, Any], left: list[i
     await spread(js, stream, 6)
     if "subject" in options:
         options = {"subject": f"{stream}.{options['subject']}"}
-    assert await js.purge_stream(stream, **options) == True  # noqa: E712  # ours says how many, too
+    assert await js.purge_stream(stream, **options) == True  # noqa: E712  # jetarrow also reports the count
     state = (await js.stream_info(stream)).state
     assert (state.messages, state.last_seq) == (len(left), 6)
     assert state.first_seq == (left or [7])[0]

@@ -1,4 +1,4 @@
-"""A message is open: it is made by hand, written to, derived from, copied, compared and mocked, with both clients."""
+"""Messages can be constructed, modified, subclassed, copied, compared and mocked, with both clients."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_attributes_can_be_hung_on_it(nc: Any) -> None:
     assert not hasattr(msg, "span")
     msg.span, msg.more = "a", [msg]
     assert (msg.span, msg.more[0] is msg, vars(msg)["span"]) == ("a", True, "a")
-    # Names that our messages have, and nats-py's have not.
+    # Attributes of jetarrow's messages that nats-py's messages lack.
     for name in ("stream", "consumer", "pending", "seq", "info", "headers_all"):
         setattr(msg, name, name)
         assert getattr(msg, name) == name
@@ -77,7 +77,7 @@ async def test_a_message_that_holds_itself_is_collected(nc: Any) -> None:
     msg.context = {"message": msg}
     gone = weakref.ref(msg)
     del msg
-    # The loop's callbacks of this turn may hold it.
+    # Callbacks of the current loop iteration may reference the message.
     await asyncio.sleep(0)
     gc.collect()
     assert gone() is None
@@ -140,7 +140,7 @@ async def test_made_by_hand_it_answers(face: Face, msg_class: Any, nc: Any) -> N
 
 @pytest.mark.parametrize("verb", ["ack", "nak", "in_progress", "term", "ack_sync"])
 async def test_a_verb_goes_to_any_reply_subject(msg_class: Any, nc: Any, verb: str) -> None:
-    # As programs do with requests: an ack is an empty answer.
+    # Programs use this with requests: an ack is an empty response.
     sub = await nc.subscribe(where := subject())
     msg = msg_class(nc, reply=where)
     sending = asyncio.ensure_future(getattr(msg, verb)())
@@ -163,7 +163,7 @@ async def test_a_message_of_a_stream_made_again(js: Any, msg_class: Any, nc: Any
 
 
 async def test_acks_by_another_client(msg_class: Any) -> None:
-    # What mocks see.
+    # The calls that a mock client records.
     client = mock.AsyncMock()
     for verb, payload in (("ack", None), ("nak", b"-NAK"), ("term", b"+TERM"), ("in_progress", b"+WPI")):
         await getattr(msg_class(client, reply="there"), verb)()

@@ -1,4 +1,4 @@
-"""MIGRATION.md tells of every difference, names every call, and its imports work."""
+"""MIGRATION.md names every difference and every call, and its imports work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a connection goes out in the order in which it was asked, whichever task asks."""
+"""A connection sends the operations of all tasks in the order of the calls."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_publish_does_not_overtake_a_limit(nc: Any) -> None:
 
 @pytest.mark.parametrize("window", [1, 7, None])
 async def test_a_publish_does_not_overtake_a_publish_async(face: Face, window: int | None) -> None:
-    """Nor the other way round; also where the one waits for room in its window."""
+    """Core publishes and publish_async keep their order, also if publish_async waits for space in its window."""
     nc, other, got = await face.connect(), await face.connect(), Collector()
     js = nc.jetstream(**({} if window is None else {"publish_async_max_pending": window}))
     where = subject()
@@ -65,7 +65,7 @@ async def test_a_publish_does_not_overtake_a_publish_async(face: Face, window: i
         else:
             await js.publish_async(f"{where}.stored", b"%d" % number)
         if number % 50 == 0:
-            # Other turns of the loop, in which what was published is sent.
+            # Another iteration of the loop, in which the published messages are sent.
             await asyncio.sleep(0)
     await js.publish_async_completed()
     await settle(nc)

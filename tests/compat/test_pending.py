@@ -1,4 +1,4 @@
-"""What has arrived is handed out, also after the end of a subscription, or of the connection."""
+"""Messages that have arrived are delivered, also after the end of the subscription or the connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIVE = [b"0", b"1", b"2", b"3", b"4"]
 
 
 async def five(nc: Any, **options: Any) -> Any:
-    """A subscription for which five messages have arrived."""
+    """Return a subscription for which five messages have arrived."""
     sub = await nc.subscribe(where := subject(), **options)
     for data in FIVE:
         await nc.publish(where, data)

@@ -13,7 +13,7 @@ from .face import Collector, Face, arrived, make_stream, spread, subject
 
 
 async def next_data(sub: Any, count: int) -> list[bytes]:
-    """The payloads of so many messages, which are acknowledged."""
+    """Read and acknowledge `count` messages, and return their payloads."""
     found = []
     for _ in range(count):
         msg = await sub.next_msg(timeout=5)
@@ -110,14 +110,14 @@ async def test_a_durable_goes_on_where_it_was(js: Any, stream: str) -> None:
     await unbound(js, stream, "mine")
     again = await js.subscribe(f"{stream}.>", durable="mine")
     await spread(js, stream, 1)
-    # What was delivered and not acknowledged comes when its time is up; what is new comes at once.
+    # Unacknowledged messages are redelivered after their ack wait; new ones are delivered immediately.
     assert (await again.next_msg()).data == b"0"
     info = await again.consumer_info()
     assert (info.name, info.config.durable_name, info.ack_floor.stream_seq) == ("mine", "mine", 2)
 
 
 async def unbound(js: Any, stream: str, consumer: str) -> None:
-    """The server takes a moment to see that nothing listens to a consumer any more."""
+    """Wait until the server reports that the consumer has no subscriber."""
 
     async def left() -> bool:
         return not (await js.consumer_info(stream, consumer)).push_bound

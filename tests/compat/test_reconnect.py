@@ -1,4 +1,4 @@
-"""Breaks, reconnects and connects that fail: the same with both clients."""
+"""Disconnects, reconnects and failed connects behave alike in both clients."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_how_attempts_are_counted(face: Face, own_server: NatsServer) -> N
     since = asyncio.get_running_loop().time()
     await until(lambda: "closed" in order.all)
     took = asyncio.get_running_loop().time() - since
-    # One more than the number says; each is told once. nats-py calls disconnected_cb a second time.
+    # One more than the limit; each error is reported once. nats-py calls disconnected_cb a second time.
     assert len([error for error in failed.all if isinstance(error, OSError)]) == 4
     assert took >= 3 * 0.2, took
     assert face.kind(nc.last_error) == "errors.NoServersError"
@@ -103,7 +103,7 @@ async def test_the_buffer_while_disconnected_is_bounded(face: Face, own_server: 
     kinds = []
     for _ in range(4):
         kinds.append(await face.failure(nc.publish("a", b"x" * 400)))
-        # Time in which nothing of it may leave the buffer.
+        # The buffer must not shrink in the meantime.
         await asyncio.sleep(0.05)
     assert kinds == ["nothing"] * 2 + ["errors.OutboundBufferLimitError"] * 2
 
@@ -130,7 +130,7 @@ async def test_force_reconnect(face: Face) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[list[str]]:
-    """Two addresses at which somebody listens, and says nothing."""
+    """Two addresses of listeners that accept connections and send nothing."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         yield [f"nats://127.0.0.1:{listener.getsockname()[1]}" for listener in (one, other)]
 
@@ -146,7 +146,7 @@ async def test_a_connect_without_an_answer(face: Face, silent: list[str]) -> Non
     with pytest.raises(asyncio.TimeoutError) as late:
         await nc.connect(silent, connect_timeout=0.2, allow_reconnect=False, error_cb=failed)
     assert nc.last_error is late.value
-    # One for each address that was tried: nats-py tries only the first here.
+    # One error for each attempted address; nats-py attempts only the first here.
     assert len(told.all) == (1 if face.name == "nats" else 2)
     assert {isinstance(error, asyncio.TimeoutError) for error in told.all} == {True}
     assert all(same)
@@ -168,6 +168,6 @@ async def test_the_last_callbacks(face: Face, own_server: NatsServer, how: str) 
         order.all.clear()
     await (nc.drain() if how == "drain" else nc.close())
     await until(lambda: "closed" in order.all)
-    # nats-py calls disconnected_cb once more where the link was down already.
+    # nats-py calls disconnected_cb again if the connection was down already.
     again = ["disconnected"] if how != "while_away" or face.name == "nats" else []
     assert order.all == [*again, "closed"]

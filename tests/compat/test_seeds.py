@@ -20,13 +20,13 @@ PATIENCE = 30.0
 
 
 class Process:
-    """A script that runs; its lines are there as they come."""
+    """A running script, with the lines that it has printed so far."""
 
     def __init__(self, name: str, url: str) -> None:
-        # As a user would: nothing but the package and the address. Warnings are shown, not turned into errors.
+        # Like a user's process: only the package and the address are set. Warnings are shown, not turned into errors.
         package = str(Path(jetarrow.__file__).parents[1])
         env = {**os.environ, "NATS_URL": url, "PYTHONPATH": package, "PYTHONUNBUFFERED": "1"}
-        # The scripts use the old names of errors, of which Python would warn.
+        # The scripts use old names of errors, which cause a DeprecationWarning.
         env["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
         self.name = name
         self._pipe = subprocess.Popen(
@@ -90,7 +90,7 @@ class Runner:
         return self._all[-1]
 
     def run(self, name: str) -> list[str]:
-        """Runs a script to its end; returns what it printed. It must say nothing about errors."""
+        """Run a script to its end without errors, and return its output."""
         process = self.start(name)
         status = process.end()
         assert (status, "Traceback" in process.errors) == (0, False), f"{process.lines}\n{process.errors}"
@@ -162,12 +162,12 @@ def test_requester_and_replier(with_stream: Runner) -> None:
     replier.wait_for("listening")
     lines = with_stream.run("requester")
     answer = "Response from consumer: HELLO, CONSUMERS!"
-    # The answer may overtake the stream's word that it has the request.
+    # The response may arrive before the stream's ack of the request.
     assert sorted(lines[:2]) == [f"received {answer}", "request published"]
     assert lines[2:] == [f"all responses: ['{answer}']"]
     replier.wait_for("sent a response")
     replier.interrupt()
-    # It never closes its connection, and does not catch Ctrl-C: Python says so, and nothing else does.
+    # The script does not close its connection or catch Ctrl-C, so Python reports only KeyboardInterrupt.
     assert replier.end() != 0
     assert replier.errors.rstrip().endswith("KeyboardInterrupt")
     assert "Exception ignored" not in replier.errors

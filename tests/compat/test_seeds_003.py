@@ -1,4 +1,4 @@
-"""What the document on nats.js shows, in Python's spelling, against a real server."""
+"""The examples of the document on nats.js, translated to Python, work with a real server."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_durable_push_consumer_with_a_subject_of_its_own(js: JetStreamCo
     await asyncio.wait_for(sub.closed, 5)
     with pytest.raises(NotFoundError):
         await js.consumer_info(stream, "user-processor")
-    # It is gone already, which is what was wanted.
+    # A second call succeeds, because the consumer is already deleted.
     await sub.destroy()
 
 
@@ -91,7 +91,7 @@ async def test_an_existing_durable_with_another_subject(js: JetStreamContext, st
     await js.pull_subscribe(one, durable="p")
     with pytest.raises(Error, match="subject does not match"):
         await js.pull_subscribe(other, durable="p")
-    # One without a filter delivers every subject.
+    # A consumer without a filter delivers every subject.
     await js.add_consumer(stream, durable_name="all", deliver_subject=f"d.{stream}")
     await js.subscribe(one, durable="all", stream=stream)
 
@@ -142,7 +142,7 @@ async def test_pull_only_what_is_there(js: JetStreamContext, stream: str) -> Non
     async for msg in sub:
         got.append(msg.data)
         if len(got) == 3:
-            # The first pull is over, and the second waits.
+            # The first pull has ended, and the second one waits.
             await js.publish(f"{stream}.a", b"4")
         if len(got) == 4:
             break
@@ -153,7 +153,7 @@ async def test_pull_within_bytes(js: JetStreamContext, stream: str) -> None:
     for _ in range(6):
         await js.publish(f"{stream}.a", bytes(1000))
     sub = await js.pull_subscribe(f"{stream}.>")
-    # Two fit, and a third one would not: the pull is over then, whatever its batch.
+    # Two messages fit, and a third one does not. The pull ends then, although its batch is not complete.
     sub.pull(6, max_bytes=2800, expires=30)
     sub.pull(1)
     got = []

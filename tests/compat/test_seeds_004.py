@@ -1,4 +1,4 @@
-"""What the document on async-nats shows, in Python's spelling, against a real server."""
+"""The examples of the document on async-nats, translated to Python, work with a real server."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_a_push_consumer_by_handle(nc: Client, js: JetStreamContext, strea
     await fill(js, stream, 5)
     handle = js.stream(stream)
     consumer = await handle.create_consumer(deliver_subject=nc.new_inbox(), durable_name="push-consumer")
-    # A handle that was asked for nothing yet finds out by itself.
+    # A new handle looks up the kind of the consumer at its first use.
     consumer = consumer if known else handle.consumer("push-consumer")
     got = []
     async for msg in consumer.messages():
@@ -112,7 +112,7 @@ def test_a_push_consumer_by_a_blocking_handle(sync_js: jetarrow.sync.JetStream, 
     assert [next(messages).data, next(messages).data] == [b"1", b"2"]
 
 
-# Options, and the sequences of a, b, a, c, b as 1 to 5 that come first.
+# Options, and the sequences that are delivered first. The stream has the subjects a, b, a, c, b as 1 to 5.
 ORDERED: list[tuple[dict[str, Any], list[int]]] = [
     ({}, [1, 2, 3, 4, 5]),
     ({"deliver_policy": DeliverPolicy.ALL, "subjects": ["b"]}, [2, 5]),
@@ -129,7 +129,7 @@ ORDERED: list[tuple[dict[str, Any], list[int]]] = [
 
 
 def ordered_options(stream: str, options: dict[str, Any]) -> dict[str, Any]:
-    """With subjects of the stream."""
+    """Return the options with subjects below the name of the stream."""
     given = options.get("subjects")
     if given is None:
         return options
@@ -146,7 +146,7 @@ async def test_ordered_consumers(
     got = [await anext(messages) for _ in expected]
     assert [msg.seq for msg in got] == expected
     assert [msg.data for msg in got] == [b"" if options.get("headers_only") else b"%d" % n for n in expected]
-    # It goes on with what comes: once it is open, for one that begins there.
+    # The consumer continues with new messages. If it delivers no old ones, wait until it exists before the publish.
     token = wanted["subjects"] if isinstance(wanted.get("subjects"), str) else None
     subject = token or (wanted["subjects"][0] if wanted.get("subjects") else f"{stream}.z")
     following = asyncio.ensure_future(anext(messages))

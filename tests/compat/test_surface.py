@@ -1,6 +1,6 @@
-"""Whatever nats-py has in public is here under the same path: modules, names, members, signatures, values.
+"""Every public module, name, member, signature and value of nats-py exists in jetarrow under the same path.
 
-The installed nats-py is asked by introspection. What is left out on purpose is in `LEFT_OUT`, with the reason.
+The tests inspect the installed nats-py. Intended omissions are in `LEFT_OUT`, with the reason.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def load(path: str) -> ModuleType | None:
-    """A module, or None where there is none."""
+    """Import a module, or return None if it does not exist."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
@@ -46,7 +46,7 @@ def nats_modules() -> list[str]:
 
 
 def tree_of(thing: Any) -> Any:
-    """The syntax tree of a module or class; None for native ones."""
+    """Return the syntax tree of a module or class; None for native ones."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(thing)))
     except (OSError, TypeError):
@@ -54,7 +54,7 @@ def tree_of(thing: Any) -> Any:
 
 
 def public_names(module: ModuleType) -> Iterator[str]:
-    """What a module defines, or takes from other modules of nats-py: not what it takes from elsewhere."""
+    """Yield the public names that a module defines or imports from other modules of nats-py."""
     for node in tree_of(module).body:
         names: list[str] = []
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -70,7 +70,7 @@ def public_names(module: ModuleType) -> Iterator[str]:
 
 @functools.cache
 def assigned(cls: type) -> frozenset[str]:
-    """Public names that the methods of one of nats-py's classes, or of its bases, assign to `self`."""
+    """Return the public names that the methods of a class of nats-py, or of its bases, assign to `self`."""
     bases = [base for base in cls.__mro__ if base.__module__.split(".")[0] == "nats"]
     found = {name for base in bases for name in inspect.get_annotations(base)}
     for node in (node for base in bases for node in ast.walk(tree_of(base))):
@@ -81,7 +81,7 @@ def assigned(cls: type) -> frozenset[str]:
 
 @functools.cache
 def stored(cls: type) -> frozenset[str]:
-    """What the objects of one of our classes may have beside what the class has."""
+    """Return the instance attributes of a class of jetarrow: annotations, and names that its methods assign."""
     found = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
     functions = [value for base in cls.__mro__ for value in vars(base).values() if inspect.isfunction(value)]
     for function in functions:
@@ -90,7 +90,7 @@ def stored(cls: type) -> frozenset[str]:
 
 
 def ours_of(cls: type) -> Any:
-    """The class of ours under the same path."""
+    """Return the class of jetarrow under the same path, or ABSENT."""
     module = load("jetarrow" + cls.__module__.removeprefix("nats"))
     return functools.reduce(lambda at, name: getattr(at, name, ABSENT), cls.__qualname__.split("."), module)
 
@@ -104,7 +104,7 @@ def same(theirs: Any, ours: Any) -> bool:
 
 
 def signature_problems(path: str, theirs: Any, ours: Any) -> Iterator[tuple[str, str]]:
-    """Every parameter of theirs is one of ours: name, place, kind, default. Ours may have more after them."""
+    """Yield parameters of nats-py that differ in name, place, kind or default. jetarrow may have more after them."""
     try:
         wanted = [p for p in inspect.signature(theirs).parameters.values() if p.name not in ("self", "cls")]
         have = [p for p in inspect.signature(ours).parameters.values() if p.name not in ("self", "cls")]
@@ -184,13 +184,13 @@ def member_problems(path: str, theirs: type, ours: type, name: str, value: Any) 
         if there != here and inspect.isfunction(getattr(ours, name)):
             yield path, f"is {'not ' if there else ''}async"
     elif dataclasses.is_dataclass(theirs) and name in {field.name for field in dataclasses.fields(theirs)}:
-        return  # The constructor's signature says it all.
+        return  # The constructor's signature covers it.
     elif isinstance(value, PLAIN) and not same(value, getattr(ours, name)):
         yield path, f"{getattr(ours, name)!r}, nats-py's is {value!r}"
 
 
 def found(module: ModuleType, name: str) -> Any:
-    """What a module has; ABSENT too where it says why it has not."""
+    """Return the attribute of a module; ABSENT also if the access raises an ImportError with the reason."""
     try:
         return getattr(module, name, ABSENT)
     except ImportError:
@@ -243,7 +243,7 @@ def test_the_list_gives_reasons() -> None:
 
 
 def test_the_comparison_sees_enough() -> None:
-    # A guard: if introspection broke, everything above would pass.
+    # If introspection found nothing, the tests above would pass.
     modules = nats_modules()
     wanted = {"errors", "nuid", "aio.client", "aio.msg", "aio.subscription", "aio.errors", "js.api", "js.errors"}
     wanted |= {"js.client", "js.manager", "js.kv", "js.object_store", "micro"}
