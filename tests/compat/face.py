@@ -63,7 +63,7 @@ class Face:
 
     @property
     def late(self) -> type[Exception]:
-        """The error class of a timeout; for nats-py the base class, asyncio's TimeoutError, which it sometimes raises."""
+        """The class of timeouts; for nats-py the base class, asyncio's TimeoutError, which it sometimes raises."""
         late: type[Exception] = asyncio.TimeoutError if self.name == "nats" else self.errors.TimeoutError
         return late
 
