@@ -65,7 +65,7 @@ async def test_ack_sync(js: Any) -> None:
 
 
 @pytest.mark.parametrize("verb", ["ack", "nak", "term", "ack_sync"])
-async def test_only_one_final_answer(face: Face, js: Any, verb: str) -> None:
+async def test_second_final_ack_raises_already_acked(face: Face, js: Any, verb: str) -> None:
     msg = await one(await pull(js))
     await getattr(msg, verb)()
     kinds = [await face.failure(second) for second in (msg.ack, msg.nak, msg.term, msg.ack_sync)]
@@ -73,14 +73,14 @@ async def test_only_one_final_answer(face: Face, js: Any, verb: str) -> None:
     assert await face.failure(msg.in_progress()) == "nothing"
 
 
-async def test_errors_come_with_the_await(face: Face, js: Any) -> None:
+async def test_second_ack_raises_when_awaited(face: Face, js: Any) -> None:
     msg = await one(await pull(js))
     await msg.ack()
     results = await asyncio.gather(msg.ack(), msg.term(), return_exceptions=True)
     assert [face.kind(result) for result in results if result] == ["errors.MsgAlreadyAckdError"] * 2
 
 
-async def test_nak_brings_it_back(js: Any) -> None:
+async def test_nak_redelivers_message(js: Any) -> None:
     sub = await pull(js)
     first = await one(sub)
     await first.nak()
@@ -104,7 +104,7 @@ async def test_term(face: Face, js: Any) -> None:
     assert await left(sub) == (0, 0, 0)
 
 
-async def test_not_acknowledged_in_time(js: Any) -> None:
+async def test_message_is_redelivered_after_ack_wait(js: Any) -> None:
     sub = await pull(js, ack_wait=0.2)
     deliveries = [(await one(sub)).metadata.num_delivered for _ in range(3)]
     assert deliveries == [1, 2, 3]
@@ -121,7 +121,7 @@ async def test_in_progress_gives_more_time(face: Face, js: Any) -> None:
     assert await left(sub) == (0, 0, 0)
 
 
-async def test_most_deliveries(face: Face, js: Any) -> None:
+async def test_max_deliver_ends_redelivery(face: Face, js: Any) -> None:
     sub = await pull(js, max_deliver=2, ack_wait=0.2)
     assert [(await one(sub)).metadata.num_delivered for _ in range(2)] == [1, 2]
     assert await face.nothing_comes(sub.fetch(1, timeout=0.5))

@@ -24,7 +24,7 @@ async def publish_in_rounds(face: Face, nc: Any, where: str, got: Collector) -> 
         await nc.flush()
 
 
-async def test_callbacks(face: Face, nc: Any) -> None:
+async def test_callbacks_begin_in_arrival_order(face: Face, nc: Any) -> None:
     """The callback whose message arrives first begins first, independent of the order of the subscriptions."""
     where, got = subject(), Collector()
 
@@ -37,7 +37,7 @@ async def test_callbacks(face: Face, nc: Any) -> None:
     assert "".join(got.all) == "".join(ROUNDS)
 
 
-async def test_iterations(face: Face, nc: Any) -> None:
+async def test_iterations_resume_in_arrival_order(face: Face, nc: Any) -> None:
     """Iterations of several subscriptions resume in the order in which their messages arrived."""
     where, got = subject(), Collector()
 

@@ -219,7 +219,7 @@ async def test_permissions_and_max_payload(face: Face) -> None:
         assert len((await sub.next_msg()).data) == 1024
 
 
-async def test_drain_handles_what_is_there(face: Face) -> None:
+async def test_drain_delivers_pending_messages_before_close(face: Face) -> None:
     order, where = Collector(), subject()
     nc, other = await face.connect(closed_cb=order.named("closed")), await face.connect()
 
@@ -237,7 +237,7 @@ async def test_drain_handles_what_is_there(face: Face) -> None:
     assert nc.is_closed
 
 
-async def test_while_draining(face: Face, nc: Any) -> None:
+async def test_subscriptions_are_rejected_while_draining(face: Face, nc: Any) -> None:
     where, inside, go_on = subject(), asyncio.Event(), asyncio.Event()
 
     async def wait(msg: Any) -> None:

@@ -52,7 +52,7 @@ def test_each_module_first(module: str) -> None:
     assert run(f"import jetarrow.{module} as module; print(module.__name__)") == f"jetarrow.{module}"
 
 
-def test_names_that_are_not_there() -> None:
+def test_unknown_names_raise_attribute_error() -> None:
     code = "import jetarrow\nfor at in (jetarrow, jetarrow.aio, jetarrow.js): print(hasattr(at, 'nothing_of_the_kind'))"
     assert run(code).split() == ["False"] * 3
 

@@ -72,7 +72,7 @@ def counted(monitored: Monitored, name: str, tools: Tools) -> list[int]:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_async(name: str, tools: Tools, monitored: Monitored) -> None:
+async def test_malformed_async_call_raises_and_sends_nothing(name: str, tools: Tools, monitored: Monitored) -> None:
     before = counted(monitored, "async", tools)
     begin = time.monotonic()
     with pytest.raises(CALLS[name].error, match=CALLS[name].says) as caught:
@@ -84,7 +84,7 @@ async def test_async(name: str, tools: Tools, monitored: Monitored) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_sync(name: str, sync_tools: Tools, monitored: Monitored) -> None:
+def test_malformed_sync_call_raises_and_sends_nothing(name: str, sync_tools: Tools, monitored: Monitored) -> None:
     before = counted(monitored, "sync", sync_tools)
     begin = time.monotonic()
     with pytest.raises(CALLS[name].error, match=CALLS[name].says) as caught:
@@ -96,14 +96,14 @@ def test_sync(name: str, sync_tools: Tools, monitored: Monitored) -> None:
 
 
 @pytest.mark.parametrize("url", URLS, ids=lambda url: repr(url.value))
-async def test_addresses(url: Wrong) -> None:
+async def test_malformed_address_raises(url: Wrong) -> None:
     with pytest.raises(url.error, match=url.says) as caught:
         await asyncio.wait_for(jetarrow.connect(url.value, connect_timeout=0.5, max_reconnect_attempts=0), 1)
     assert caught.type is url.error
 
 
 @pytest.mark.parametrize("url", URLS, ids=lambda url: repr(url.value))
-def test_addresses_of_the_sync_twin(url: Wrong) -> None:
+def test_malformed_address_raises_in_blocking_api(url: Wrong) -> None:
     begin = time.monotonic()
     with pytest.raises(url.error, match=url.says) as caught:
         jetarrow.sync.connect(url.value, connect_timeout=0.5, max_reconnect_attempts=0)
@@ -111,7 +111,7 @@ def test_addresses_of_the_sync_twin(url: Wrong) -> None:
     assert time.monotonic() - begin < 1
 
 
-async def test_good_calls_are_seen(tools: Tools, monitored: Monitored) -> None:
+async def test_monitor_counts_valid_calls(tools: Tools, monitored: Monitored) -> None:
     # Checks that the monitoring endpoint, which the other tests use, counts sent data.
     before = counted(monitored, "async", tools)
     await tools.nc.publish("good", b"12345")
@@ -120,6 +120,6 @@ async def test_good_calls_are_seen(tools: Tools, monitored: Monitored) -> None:
     assert difference(counted(monitored, "async", tools), before) == [0, 2, 10, 1]
 
 
-def test_there_are_enough() -> None:
+def test_more_than_100_malformed_calls_are_listed() -> None:
     assert len(CALLS) + len(URLS) > 100
     assert all(callable(call.value) and call.says for call in CALLS.values())

@@ -61,7 +61,7 @@ async def test_subjects_that_overlap(face: Face, js: Any, stream: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.b", "a b", "a*", ">", "a/b", "a\\b", "", "a\tb", "a\r\n"])
-async def test_names_that_cannot_be(face: Face, js: Any, stream: str, name: str) -> None:
+async def test_invalid_names_raise_value_error(face: Face, js: Any, stream: str, name: str) -> None:
     calls = [
         js.add_stream(name=name, subjects=["x"]),
         js.update_stream(name=name, subjects=["x"]),
@@ -176,7 +176,7 @@ async def test_a_consumer_by_name(js: Any, stream: str) -> None:
     assert info.config.inactive_threshold == 30
 
 
-async def test_consumers_that_cannot_be(face: Face, js: Any, stream: str) -> None:
+async def test_invalid_and_missing_consumers_raise(face: Face, js: Any, stream: str) -> None:
     kinds = [
         await face.failure(js.add_consumer(stream, durable_name="a.b")),
         await face.failure(js.add_consumer(stream, name="a b")),
@@ -257,7 +257,7 @@ async def test_jsm(nc: Any, stream: str) -> None:
     assert (await manager.stream_info(stream)).config.name == stream
 
 
-async def test_no_api_there(face: Face, nc: Any) -> None:
+async def test_missing_api_raises_service_unavailable(face: Face, nc: Any) -> None:
     kinds = [
         await face.failure(nc.jetstream(prefix="$NOBODY").account_info()),
         await face.failure(nc.jetstream(domain="NOBODY").stream_info("S")),
@@ -266,7 +266,7 @@ async def test_no_api_there(face: Face, nc: Any) -> None:
     assert kinds == ["js.errors.ServiceUnavailableError"] * 3
 
 
-async def test_the_api_is_silent(face: Face, nc: Any) -> None:
+async def test_api_without_response_raises_timeout(face: Face, nc: Any) -> None:
     await nc.subscribe("$SILENT.>")
     js = nc.jetstream(prefix="$SILENT", timeout=0.05)
     kinds = [await face.failure(call) for call in (js.account_info(), js.stream_info("S"))]

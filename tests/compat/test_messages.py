@@ -48,7 +48,7 @@ async def test_respond_sends_the_headers_that_the_handler_wrote(face: Face, nc: 
     assert (answer.data, answer.headers) == (b"answer", {"id": "1", "status": "done"})
 
 
-async def test_respond_goes_where_reply_was_written_to(nc: Any) -> None:
+async def test_respond_uses_assigned_reply_subject(nc: Any) -> None:
     inbox = await nc.subscribe(elsewhere := nc.new_inbox())
     msg = await received(nc, reply="nobody")
     msg.reply = elsewhere
@@ -56,7 +56,7 @@ async def test_respond_goes_where_reply_was_written_to(nc: Any) -> None:
     assert (await inbox.next_msg(5)).data == b"answer"
 
 
-async def test_attributes_can_be_hung_on_it(nc: Any) -> None:
+async def test_message_accepts_new_attributes(nc: Any) -> None:
     msg = await received(nc)
     assert not hasattr(msg, "span")
     msg.span, msg.more = "a", [msg]
@@ -83,7 +83,7 @@ async def test_a_message_that_holds_itself_is_collected(nc: Any) -> None:
     assert gone() is None
 
 
-async def test_all_fields_are_among_its_variables(nc: Any) -> None:
+async def test_vars_contains_all_fields(nc: Any) -> None:
     msg = await received(nc, b"data", headers={"a": "1"}, reply="r")
     found, where = vars(msg), msg.subject
     assert [found[name] for name in ("subject", "reply", "data", "headers")] == [where, "r", b"data", {"a": "1"}]
@@ -93,7 +93,7 @@ async def test_all_fields_are_among_its_variables(nc: Any) -> None:
     assert type(msg)(**found) == msg
 
 
-async def test_read_only_members_stay(nc: Any) -> None:
+async def test_read_only_members_reject_assignment(nc: Any) -> None:
     msg = await received(nc)
     for name in ("is_acked", "header", "metadata", "sid"):
         with pytest.raises(AttributeError):
@@ -117,7 +117,7 @@ async def test_the_client_of_a_message(face: Face, nc: Any, js: Any) -> None:
     assert ((await answers.next_msg(5)).data, msg._client is other) == (b"by the other", True)
 
 
-async def test_made_by_hand(msg_class: Any, nc: Any) -> None:
+async def test_message_constructor_accepts_fields(msg_class: Any, nc: Any) -> None:
     msg = msg_class(nc, subject="a", data={"any": "thing"})
     assert (msg.subject, msg.reply, msg.data, msg.headers, msg._client) == ("a", "", {"any": "thing"}, None, nc)
     assert (msg.is_acked, msg._ackd, msg._sid) == (False, False, None)
@@ -129,7 +129,7 @@ async def test_made_by_hand(msg_class: Any, nc: Any) -> None:
             msg_class(nc, **wrong)
 
 
-async def test_made_by_hand_it_answers(face: Face, msg_class: Any, nc: Any) -> None:
+async def test_constructed_message_responds(face: Face, msg_class: Any, nc: Any) -> None:
     sub = await nc.subscribe(where := subject())
     await msg_class(nc, reply=where, headers={"a": "1"}).respond(b"x")
     answer = await sub.next_msg(5)
@@ -153,7 +153,7 @@ async def test_a_verb_goes_to_any_reply_subject(msg_class: Any, nc: Any, verb: s
     assert (msg.is_acked, answer and answer.data) == (verb != "in_progress", b"answer" if verb == "ack_sync" else None)
 
 
-async def test_a_message_of_a_stream_made_again(js: Any, msg_class: Any, nc: Any) -> None:
+async def test_reconstructed_stream_message_acknowledges(js: Any, msg_class: Any, nc: Any) -> None:
     sub = await pull(js)
     came = await one(sub)
     msg = msg_class(nc, subject=came.subject, reply=came.reply, data="decoded")
@@ -179,7 +179,7 @@ async def test_acks_by_another_client(msg_class: Any) -> None:
 
 
 @pytest.mark.parametrize("verb", ["ack", "ack_sync", "nak", "term"])
-async def test_what_could_not_be_sent_may_be_tried_again(msg_class: Any, verb: str) -> None:
+async def test_ack_can_be_repeated_after_send_error(msg_class: Any, verb: str) -> None:
     client = mock.AsyncMock()
     client.publish.side_effect = client.request.side_effect = OSError("no")
     msg = msg_class(client, reply=NINE)
@@ -191,7 +191,7 @@ async def test_what_could_not_be_sent_may_be_tried_again(msg_class: Any, verb: s
     assert msg.is_acked is True
 
 
-async def test_a_confirmation_that_does_not_come_may_be_asked_for_again(face: Face, js: Any) -> None:
+async def test_ack_sync_can_be_repeated_after_failure(face: Face, js: Any) -> None:
     sub = await pull(js)
     msg = await one(sub)
     reply, msg.reply = msg.reply, msg.reply.replace("$JS.ACK.", "$JS.ACK.X.X.", 1)
@@ -220,7 +220,7 @@ async def test_ackd_is_read_and_set(face: Face, js: Any) -> None:
     assert (await sub.consumer_info()).num_ack_pending == 0
 
 
-async def test_numbers_of_subscriptions(face: Face, msg_class: Any, nc: Any, js: Any) -> None:
+async def test_sid_identifies_subscription(face: Face, msg_class: Any, nc: Any, js: Any) -> None:
     stream = await make_stream(js)
     await spread(js, stream, 2)
     pulled = await js.pull_subscribe(f"{stream}.>", "d")
@@ -251,7 +251,7 @@ async def test_metadata_of_other_subjects(face: Face, msg_class: Any, nc: Any, r
         _ = msg_class(nc, reply=reply).metadata
 
 
-async def test_metadata_that_was_given(msg_class: Any, nc: Any) -> None:
+async def test_given_metadata_is_returned(msg_class: Any, nc: Any) -> None:
     meta = msg_class(nc, reply=NINE).metadata
     assert msg_class(nc, _metadata=meta).metadata is meta
     msg = msg_class(nc)

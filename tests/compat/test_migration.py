@@ -13,7 +13,7 @@ import nats.js
 from .left_out import left_out
 
 
-def test_the_migration_guide_tells_of_each() -> None:
+def test_migration_guide_names_each_difference_test() -> None:
     text = (Path(__file__).parents[2] / "MIGRATION.md").read_text("utf-8")
     here = "".join(page.read_text("utf-8") for page in Path(__file__).parent.glob("test_differences*.py"))
     tests = set(re.findall(r"^async def (test_\w+)", here, re.MULTILINE))

@@ -81,7 +81,7 @@ async def test_unsubscribe_after_the_limit_of_a_callback(face: Face, nc: Any) ->
     assert (await face.failure(sub.unsubscribe()), got) == ("nothing", [b"0"])
 
 
-async def test_unsubscribe_after_a_futures_message(face: Face, nc: Any) -> None:
+async def test_unsubscribe_after_future_received_its_message(face: Face, nc: Any) -> None:
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     sub = await nc.subscribe(where := subject(), future=future)
     await nc.publish(where, b"0")

@@ -30,7 +30,7 @@ async def nothing_unacknowledged(sub: Any) -> None:
     await until(settled)
 
 
-async def test_a_callback_acknowledges_by_itself(js: Any, stream: str) -> None:
+async def test_message_is_acknowledged_after_callback(js: Any, stream: str) -> None:
     await spread(js, stream, 5)
     got = Collector()
     sub = await js.subscribe(f"{stream}.>", cb=got.callback)
@@ -42,7 +42,7 @@ async def test_a_callback_acknowledges_by_itself(js: Any, stream: str) -> None:
     assert all(msg.is_acked for msg in got.all)
 
 
-async def test_a_callback_that_acknowledges_too(face: Face, stream: str) -> None:
+async def test_explicit_ack_in_callback_causes_no_error(face: Face, stream: str) -> None:
     errors, done = Collector(), Collector()
     js = (await face.connect(error_cb=errors.callback)).jetstream()
     await spread(js, stream, 3)
@@ -101,7 +101,7 @@ async def test_next_msg_times_out(face: Face, js: Any, stream: str) -> None:
     assert await next_data(sub, 1) == [b"x"]
 
 
-async def test_a_durable_goes_on_where_it_was(js: Any, stream: str) -> None:
+async def test_durable_resumes_after_resubscribe(js: Any, stream: str) -> None:
     await spread(js, stream, 4)
     sub = await js.subscribe(f"{stream}.>", durable="mine")
     assert await next_data(sub, 2) == [b"0", b"1"]
@@ -132,7 +132,7 @@ async def nothing_unacknowledged_before(sub: Any, seq: int) -> None:
     await until(reached)
 
 
-async def test_a_durable_stays_an_ephemeral_is_the_server_s(js: Any, stream: str) -> None:
+async def test_unsubscribe_keeps_durable_consumer(js: Any, stream: str) -> None:
     durable = await js.subscribe(f"{stream}.>", durable="mine")
     ephemeral = await js.subscribe(f"{stream}.>")
     info = await ephemeral.consumer_info()
@@ -149,7 +149,7 @@ async def test_a_durable_serves_one_subscription(face: Face, nc: Any, js: Any, s
     assert "already bound" in str(error)
 
 
-async def test_a_queue_shares(face: Face, stream: str) -> None:
+async def test_queue_members_share_messages(face: Face, stream: str) -> None:
     first, second = (await face.connect()).jetstream(), (await face.connect()).jetstream()
     got = [Collector(), Collector()]
     subs = [
@@ -164,7 +164,7 @@ async def test_a_queue_shares(face: Face, stream: str) -> None:
     assert {(info.name, info.config.durable_name, info.config.deliver_group) for info in infos} == {("workers",) * 3}
 
 
-async def test_what_a_queue_may_not(face: Face, nc: Any, js: Any, stream: str) -> None:
+async def test_conflicting_queue_and_durable_names_raise(face: Face, nc: Any, js: Any, stream: str) -> None:
     where = f"{stream}.>"
     await js.subscribe(where, queue="workers")
     await js.subscribe(where, durable="alone")
@@ -182,7 +182,9 @@ async def test_what_a_queue_may_not(face: Face, nc: Any, js: Any, stream: str) -
     ("policy", "expected"),
     [("all", [b"0", b"1", b"2"]), ("last", [b"2"]), ("last_per_subject", [b"1", b"2"]), ("new", [])],
 )
-async def test_where_to_begin(face: Face, js: Any, stream: str, policy: str, expected: list[bytes]) -> None:
+async def test_deliver_policy_selects_first_message(
+    face: Face, js: Any, stream: str, policy: str, expected: list[bytes]
+) -> None:
     for number, name in enumerate("aab"):
         await js.publish(f"{stream}.{name}", b"%d" % number)
     sub = await js.subscribe(f"{stream}.>", deliver_policy=face.api.DeliverPolicy(policy))
@@ -226,7 +228,7 @@ async def test_ordered_consumer(js: Any, stream: str) -> None:
     assert (config.idle_heartbeat, config.num_replicas) == (5, 1)
 
 
-async def test_an_ordered_consumer_is_made_again(js: Any, stream: str) -> None:
+async def test_ordered_consumer_is_recreated_after_deletion(js: Any, stream: str) -> None:
     await spread(js, stream, 3)
     sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.2)
     first = [(await sub.next_msg()).data for _ in range(3)]
@@ -274,7 +276,7 @@ async def test_no_such_stream(face: Face, js: Any) -> None:
     assert kinds == ["js.errors.NotFoundError"] * 3
 
 
-async def test_limits_of_what_is_held(face: Face, stream: str) -> None:
+async def test_pending_limit_drops_messages_and_reports_slow_consumer(face: Face, stream: str) -> None:
     errors = Collector()
     js = (await face.connect(error_cb=errors.callback)).jetstream()
     await spread(js, stream, 10)

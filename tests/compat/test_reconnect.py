@@ -58,7 +58,7 @@ async def test_reconnect_given_up(face: Face, own_server: NatsServer) -> None:
     assert await face.failure(nc.publish("a", b"")) == "errors.ConnectionClosedError"
 
 
-async def test_how_attempts_are_counted(face: Face, own_server: NatsServer) -> None:
+async def test_max_reconnect_attempts_limits_failed_connects(face: Face, own_server: NatsServer) -> None:
     order, failed = Collector(), Collector()
     nc = await face.connect(
         own_server.url,
@@ -135,7 +135,7 @@ def silent() -> Iterator[list[str]]:
         yield [f"nats://127.0.0.1:{listener.getsockname()[1]}" for listener in (one, other)]
 
 
-async def test_a_connect_without_an_answer(face: Face, silent: list[str]) -> None:
+async def test_connect_to_silent_servers_times_out(face: Face, silent: list[str]) -> None:
     nc, told = face.load("aio.client").Client(), Collector()
     same = []
 
@@ -154,7 +154,7 @@ async def test_a_connect_without_an_answer(face: Face, silent: list[str]) -> Non
 
 
 @pytest.mark.parametrize("how", ["at_once", "while_away", "drain"])
-async def test_the_last_callbacks(face: Face, own_server: NatsServer, how: str) -> None:
+async def test_callbacks_at_close(face: Face, own_server: NatsServer, how: str) -> None:
     order = Collector()
     nc = await face.connect(
         own_server.url,

@@ -66,7 +66,7 @@ async def test_a_durable_push_consumer_with_a_subject_of_its_own(js: JetStreamCo
 
 
 @pytest.mark.parametrize("push", [True, False])
-async def test_a_filter_given_by_name_is_what_is_filtered_by(js: JetStreamContext, stream: str, push: bool) -> None:
+async def test_filter_subject_overrides_subject(js: JetStreamContext, stream: str, push: bool) -> None:
     await fill_subjects(js, stream, ["info", "error.disk", "error.net", "info"])
     wanted = f"{stream}.error.*"
     if push:
@@ -132,7 +132,7 @@ async def test_pull_and_iterate(js: JetStreamContext, stream: str) -> None:
         sub.pull(1, expires=1, max_wait=1)
 
 
-async def test_pull_only_what_is_there(js: JetStreamContext, stream: str) -> None:
+async def test_pull_no_wait_ends_when_stream_has_no_more_messages(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 3)
     sub = await js.pull_subscribe(f"{stream}.>")
     sub.pull(10, no_wait=True)
@@ -206,7 +206,7 @@ async def test_a_limit_of_batches(js: JetStreamContext, stream: str) -> None:
     assert (sizes, consumer.is_closed) == ([3, 2], True)
 
 
-async def test_a_drained_iteration_hands_out_what_is_at_hand(js: JetStreamContext, stream: str) -> None:
+async def test_drain_during_iteration_delivers_buffered_messages(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 10)
     sub = await js.pull_subscribe(f"{stream}.>", durable="drained")
     got = []
@@ -217,7 +217,7 @@ async def test_a_drained_iteration_hands_out_what_is_at_hand(js: JetStreamContex
     assert got == [1, 2, 3, 4, 5]
 
 
-async def test_the_end_of_the_connection_is_that_of_its_subscriptions(nats_url: str, stream: str) -> None:
+async def test_connection_close_closes_subscriptions(nats_url: str, stream: str) -> None:
     nc = await jetarrow.connect(nats_url)
     js = nc.jetstream()
     subs = [await js.pull_subscribe(f"{stream}.>"), await js.subscribe(f"{stream}.>")]
@@ -228,7 +228,7 @@ async def test_the_end_of_the_connection_is_that_of_its_subscriptions(nats_url: 
     assert [sub.is_closed for sub in subs] == [True, True]
 
 
-def test_the_end_in_a_thread(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_sync_subscriptions_set_closed_event(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     sync_js.publish(f"{stream}.a", b"x")
     sub = sync_js.pull_subscribe(f"{stream}.>", durable="c")
     assert not sub.closed.wait(0)
@@ -240,7 +240,7 @@ def test_the_end_in_a_thread(sync_js: jetarrow.sync.JetStream, stream: str) -> N
     assert (push.is_closed, push.closed.wait(5)) == (True, True)
 
 
-async def test_what_a_message_says(js: JetStreamContext, stream: str) -> None:
+async def test_message_info_contains_delivery_metadata(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 2)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     msg = (await sub.fetch(1))[0]

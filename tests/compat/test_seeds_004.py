@@ -173,7 +173,7 @@ def test_ordered_consumers_that_block(sync_js: jetarrow.sync.JetStream, stream: 
     assert [next(messages).seq for _ in range(3)] == [1, 2, 3]
 
 
-def test_starts_that_do_not_go_together(js: JetStreamContext) -> None:
+def test_contradicting_start_options_raise(js: JetStreamContext) -> None:
     with pytest.raises(ValueError, match="contradicts"):
         js.ordered_consumer("S", deliver_policy="last", start_seq=4)
     with pytest.raises(ValueError, match="contradicts"):

@@ -224,25 +224,25 @@ def module_problems(path: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("path", nats_modules())
-def test_all_that_nats_py_has_is_here(path: str) -> None:
+def test_public_names_of_nats_py_exist(path: str) -> None:
     problems = {where: what for where, what in module_problems(path) if left_out(where) is None}
     text = "\n".join(f"  {where}: {what}" for where, what in sorted(problems.items()))
     assert not problems, f"{len(problems)} differences that LEFT_OUT does not explain:\n{text}"
 
 
-def test_nothing_is_left_out_that_is_here() -> None:
+def test_left_out_has_no_unneeded_entries() -> None:
     found = [where for path in nats_modules() for where, _ in module_problems(path)]
     unneeded = set(LEFT_OUT) - {left_out(where) for where in found}
     assert not unneeded, f"no longer needed in LEFT_OUT: {sorted(unneeded)}"
 
 
-def test_the_list_gives_reasons() -> None:
+def test_left_out_entries_have_reasons() -> None:
     assert LEFT_OUT
     short = [path for path, reason in LEFT_OUT.items() if len(reason.split()) < 4]
     assert not short, f"these need a reason: {short}"
 
 
-def test_the_comparison_sees_enough() -> None:
+def test_introspection_finds_names_of_nats_py() -> None:
     # If introspection found nothing, the tests above would pass.
     modules = nats_modules()
     wanted = {"errors", "nuid", "aio.client", "aio.msg", "aio.subscription", "aio.errors", "js.api", "js.errors"}
