@@ -1,4 +1,4 @@
-"""What waits in a subscription costs what it has, not what it came with."""
+"""Pending messages of a subscription retain their own bytes, not the read buffers in which they arrived."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from jetarrow.server import NatsServer
 from .survive.tools import rss, trimmed_rss
 
 COUNT = 800
-# A whole read of the connection each.
+# Each message fills a whole read of the connection.
 BESIDE = bytes(60_000)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures by /proc")
-async def test_small_messages_among_large_ones(own_server: NatsServer) -> None:
-    """Nobody reads the small ones. With the reads in which they came they would be 50 MiB."""
+async def test_pending_small_messages_do_not_retain_read_buffers(own_server: NatsServer) -> None:
+    """The small messages are not read. With the read buffers in which they arrived they would occupy 50 MiB."""
     async with await jetarrow.connect(own_server.url) as nc:
         slow, fast = await nc.subscribe("slow"), await nc.subscribe("fast")
         await nc.flush()

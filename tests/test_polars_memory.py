@@ -1,4 +1,4 @@
-"""How much memory polars' streaming engine takes over a scan, beside the data that goes through."""
+"""Memory of polars' streaming engine during a scan."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ print(rows, memory("VmHWM") - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures by /proc")
 def test_streaming_is_bounded(own_server: NatsServer, own_sync: jetarrow.sync.JetStream) -> None:
-    """Seen: 47 to 63 MB, of 160 and 320 MB of payloads alike; 77 to 160 where malloc keeps what is dropped. A batch is
-    16 MiB."""
+    """The growth of the process is less than two thirds of the payloads.
+
+    Measured: 47 to 63 MB, with 160 MB and with 320 MB of payloads; 77 to 160 MB if malloc retains freed memory.
+    A batch is 16 MiB.
+    """
     own_sync.add_stream(name="S", subjects=["s.*"])
     payload = bytes(SIZE)
     for part in range(8):

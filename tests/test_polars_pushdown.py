@@ -1,4 +1,4 @@
-"""What a scan asks of the server gives the same rows as polars' own filter on all rows (Hypothesis)."""
+"""Predicates pushed down to the server return the same rows as polars' own filter on all rows (Hypothesis)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = {"id": "BIGINT", "v": "DOUBLE", "name": "STRING"}
 TOKENS = ["a", "b", "c", "c.x", "c.y", "cc.x"]
 ROWS = 40
 sequence, topic, stored = pl.col("seq"), pl.col("subject"), pl.col("timestamp")
-# An expression of the prefix of the stream's subjects and of the times of its messages, which both are new each run.
+# Builds an expression from the stream's subject prefix and its messages' times, which are new in each run.
 Made = Callable[[str, list[datetime.datetime]], pl.Expr]
 
 
@@ -58,7 +58,7 @@ moments = st.tuples(st.integers(0, ROWS - 8), st.integers(-2, 2))
 
 @st.composite
 def by_sequence(draw: st.DrawFn) -> Made:
-    """Comparisons of the sequence, as they are pushed down and as they are not."""
+    """Comparisons of the sequence: some are pushed down, others are not."""
     form = draw(st.sampled_from(["plain", "mirrored", "between", "between", "in", "null", "fraction", "part"]))
     compare, seq = draw(compared), draw(seqs)
     if form == "between":
@@ -76,7 +76,7 @@ def by_sequence(draw: st.DrawFn) -> Made:
 
 @st.composite
 def by_time(draw: st.DrawFn) -> Made:
-    """The same of the time, in microseconds and nanoseconds, with a zone of its own or UTC."""
+    """Comparisons of the time, in microseconds and nanoseconds, in UTC and in another time zone."""
     one, two, compare = draw(moments), draw(moments), draw(compared)
     ends: Any = draw(closed)
     form = draw(st.sampled_from(["plain", "mirrored", "between", "in", "nanos", "zone", "part"]))
@@ -103,7 +103,7 @@ def by_time(draw: st.DrawFn) -> Made:
 
 @st.composite
 def by_subject(draw: st.DrawFn) -> Made:
-    """The same of the subject: also of texts that are no subjects, prefixes of whole tokens and of parts."""
+    """Comparisons of the subject, also with invalid subjects, and with prefixes that end at or within a token."""
     token, compare = draw(tokens), draw(compared)
     many = draw(st.lists(st.none() | tokens, max_size=4))
     cut, tail = draw(st.integers(0, 3)), draw(st.sampled_from(["", ".", "x", " "]))
@@ -130,7 +130,7 @@ def by_subject(draw: st.DrawFn) -> Made:
 
 
 def of_rows() -> st.SearchStrategy[Made]:
-    """What only polars can filter."""
+    """Predicates that only polars can evaluate."""
     forms = [pl.col("id") > 24, pl.col("name") == "n3", pl.col("_error").is_not_null(), pl.lit(True), pl.lit(False)]
     return st.sampled_from(forms).map(lambda form: lambda prefix, times: form)
 
@@ -161,14 +161,14 @@ def _takes(filter: str, subject: str) -> bool:
 
 
 def _within(bounds: Bounds, seq: int, subject: str, nanos: int) -> bool:
-    """Whether the server would be asked for this message."""
+    """Whether a read with these bounds contains this message."""
     ranges = ((bounds.first, seq, bounds.end), (bounds.since, nanos, bounds.until))
     inside = all((low is None or low <= value) and (high is None or value < high) for low, value, high in ranges)
     return inside and (bounds.subjects is None or any(_takes(one, subject) for one in bounds.subjects))
 
 
 def test_bounds_leave_out_no_row_of_the_answer() -> None:
-    """Without a server, so that many predicates are tried; the server's part is the test below."""
+    """Bounds exclude no row of the result. This test tries many predicates without a server."""
     start = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)
     times = [start + datetime.timedelta(microseconds=number) for number in range(ROWS)]
     frame = pl.DataFrame(
@@ -202,7 +202,7 @@ def test_bounds_leave_out_no_row_of_the_answer() -> None:
             assert one.empty <= (not rows)
             assert [row for row in rows if not _within(one, *row)] == []
             subjects = sorted(one.subjects or ())
-            # The server refuses filters of which one takes another.
+            # The server rejects a set of filters if one of them covers another.
             assert not any(_takes(one, two.replace(">", "x")) for one in subjects for two in subjects if one != two)
             event("bounds" if one != ALL else "none")
 
@@ -224,8 +224,8 @@ def _taken(filters: Iterable[str]) -> set[str]:
 
 @bounded(400)
 @given(*[st.frozensets(subject_filters, min_size=1, max_size=3)] * 2)
-def test_filters_that_overlap(one: frozenset[str], two: frozenset[str]) -> None:
-    """Joined and cut they take what they should, the second's and nothing else, and no filter takes another."""
+def test_overlapping_subject_filters_combine_without_redundancy(one: frozenset[str], two: frozenset[str]) -> None:
+    """A union matches the subjects of either set, `within` only those of the second; no filter covers another."""
     either, both = (Bounds(subjects=one) | Bounds(subjects=two)).subjects, within(Bounds(subjects=one), two).subjects
     assert either is not None
     assert both is not None
@@ -237,7 +237,7 @@ def test_filters_that_overlap(one: frozenset[str], two: frozenset[str]) -> None:
 
 
 @pytest.mark.parametrize("latest", [False, True])
-def test_pushed_down_is_as_filtered_here(nats_url: str, filled: str, latest: bool) -> None:
+def test_scan_with_pushdown_matches_local_filter(nats_url: str, filled: str, latest: bool) -> None:
     filters = [None, f"{filled}.*", [f"{filled}.a", f"{filled}.*.x"], f"{filled}.b"]
     wholes = []
     for subjects in filters:
@@ -252,7 +252,7 @@ def test_pushed_down_is_as_filtered_here(nats_url: str, filled: str, latest: boo
     @given(
         st.sampled_from(wholes),
         predicates,
-        # A row of JSON is malformed by the fields that are asked for: all of them, or none.
+        # The requested fields decide whether a JSON row is malformed, so all of them are selected, or none.
         st.just(columns)
         | st.lists(st.sampled_from(["seq", "subject", "timestamp", "stream"]), min_size=1, unique=True),
         cuts,

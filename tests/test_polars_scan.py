@@ -1,6 +1,6 @@
-"""A stream as a LazyFrame: what polars asks for goes to the server, and every answer is as without that.
+"""A stream as a LazyFrame: predicates, columns and limits are pushed down to the server and do not change the result.
 
-Predicates drawn by chance: tests/test_polars_pushdown.py.
+Random predicates: tests/test_polars_pushdown.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ sequence, topic, stored = pl.col("seq"), pl.col("subject"), pl.col("timestamp")
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the reads of the scans were asked for."""
+    """Options of the reads that the scans start."""
     found: list[dict[str, Any]] = []
     read = scan_of._Source._read
 
@@ -52,7 +52,7 @@ def filled(sync_js: jetarrow.sync.JetStream, stream: str) -> Iterator[str]:
     return stream
 
 
-def test_what_the_server_is_asked_for(nats_url: str, filled: str, asked: list[dict[str, Any]]) -> None:
+def test_scan_pushes_down_bounds_columns_and_limit(nats_url: str, filled: str, asked: list[dict[str, Any]]) -> None:
     lazy = jetarrow.polars.scan(nats_url, filled, schema=SCHEMA)
     lazy.filter(sequence.is_between(50, 60), topic == f"{filled}.a").select("id").collect()
     (options,) = asked
@@ -69,10 +69,10 @@ def test_what_the_server_is_asked_for(nats_url: str, filled: str, asked: list[di
     assert asked[0]["start_time"] == "2026-01-02T03:04:05.678901000Z"
     assert asked[0]["subjects"] == [f"{filled}.c.>"]
     asked.clear()
-    # Nothing can be in there: nobody is asked.
+    # No message can match, so no read is started.
     assert lazy.filter(sequence > 5, sequence < 5).collect().is_empty()
     assert asked == []
-    # The state of a stream is not that of a part of it.
+    # `latest` excludes sequence bounds: the latest messages of a part of the stream are not those of the stream.
     jetarrow.polars.scan(nats_url, filled, latest=True).filter(sequence > 5, topic == f"{filled}.a").collect()
     assert (asked[0].keys() & {"start_seq", "end_seq"}, asked[0]["subjects"]) == (set(), [f"{filled}.a"])
 
@@ -84,7 +84,7 @@ def test_what_the_server_is_asked_for(nats_url: str, filled: str, asked: list[di
         (pl.lit(5) >= sequence, Bounds(end=6)),
         ((sequence == 5) | (sequence == 9), Bounds(first=5, end=10)),
         (sequence.is_in([9, 5]), Bounds(first=5, end=10)),
-        # No message has the lowest; those between may be there.
+        # The lowest value is not a valid sequence; sequences between the values are within the bounds.
         (sequence.is_in([-4, 3, 20]), Bounds(first=-4, end=21)),
         ((sequence > 5) | (topic == "a"), ALL),
         ((sequence > 5) & (pl.col("id") > 1), Bounds(first=6)),
@@ -101,7 +101,7 @@ def test_what_the_server_is_asked_for(nats_url: str, filled: str, asked: list[di
     ],
 )
 def test_bounds(expression: pl.Expr, expected: Bounds) -> None:
-    # As polars hands a predicate over, with the types of the columns.
+    # The predicate is the one that polars passes to a source, with the types of the columns.
     found: list[Bounds] = []
 
     def source(_: Any, predicate: pl.Expr | None, __: Any, ___: Any) -> Iterator[pl.DataFrame]:
@@ -115,14 +115,14 @@ def test_bounds(expression: pl.Expr, expected: Bounds) -> None:
     assert found == [expected]
 
 
-def test_filters() -> None:
+def test_subject_filters_cover_and_intersect() -> None:
     assert bounds_of.covers("a.*", "a.b")
     assert bounds_of.covers("a.>", "a.*.c")
     assert not bounds_of.covers("a.*", "a.>")
     assert not bounds_of.covers("a.>", "a")
     both = Bounds(subjects=frozenset(["a.>"])) & Bounds(subjects=frozenset(["*.b", "c.d"]))
     assert both.subjects == frozenset(["*.b"])
-    # Of the scan's own filters nothing else may come: no predicate looks at them again.
+    # Only subjects of the scan's own filters may be read: no predicate checks them afterwards.
     found = bounds_of.within(Bounds(subjects=frozenset(["a.>", "c.x", "c.y"])), ["*.b", "c.*"])
     assert found.subjects == frozenset(["*.b", "c.x", "c.y"])
     assert (Bounds(subjects=frozenset(["a"])) & Bounds(subjects=frozenset(["b"]))).empty
@@ -150,7 +150,7 @@ def test_a_schema_of_any_kind(nats_url: str, filled: str) -> None:
 
 
 def test_a_field_named_as_a_column_of_messages(nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    """It stands in its place, and no filter of it is taken for one of messages."""
+    """The field replaces the column, and a filter on the field is not pushed down."""
     for number in range(5):
         sync_js.publish(f"{stream}.a", json.dumps({"seq": 10 - number, "subject": f"s{number}"}))
     lazy = jetarrow.polars.scan(nats_url, stream, schema={"seq": int, "subject": str})
@@ -158,7 +158,7 @@ def test_a_field_named_as_a_column_of_messages(nats_url: str, sync_js: jetarrow.
 
 
 def test_modes(nats_url: str, filled: str) -> None:
-    """Which rows there are does not depend on what is asked for."""
+    """The set of rows does not depend on the selected columns."""
     lazy = jetarrow.polars.scan(nats_url, filled, schema=SCHEMA, mode="DROPMALFORMED")
     assert lazy.select("seq").collect().height == lazy.collect().height
     malformed = jetarrow.polars.scan(nats_url, filled, schema=SCHEMA).filter(pl.col("_error").is_not_null())
@@ -167,7 +167,7 @@ def test_modes(nats_url: str, filled: str) -> None:
         jetarrow.polars.scan(nats_url, filled, schema=SCHEMA, mode="FAILFAST").select("seq").collect()
 
 
-def test_what_is_wrong(nats_url: str) -> None:
+def test_scan_raises_for_unknown_format_and_missing_stream(nats_url: str) -> None:
     with pytest.raises(ValueError, match="format must be"):
         jetarrow.polars.scan(nats_url, "S", format="csv")  # type: ignore[arg-type]
     with pytest.raises((NotFoundError, pl.exceptions.ComputeError), match="NoSuch"):

@@ -1,4 +1,4 @@
-"""What only Unix or only Linux has is used where it is, and nowhere without a look."""
+"""Features that only Unix or only Linux has are used only after a check that they exist."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from jetarrow.jetstream.sinks.lock import Lock
 
 ROOT = Path(__file__).parents[1]
 RUST = ROOT / "rust"
-# The one file that may name it, and how it is brought in.
+# The only file that may use Unix APIs, the file that includes it, and the line for that.
 UNIX = {"python/src/bridge/unix.rs": ("python/src/bridge.rs", '#[cfg_attr(unix, path = "bridge/unix.rs")]')}
 
 
-def test_a_python_that_has_what_windows_has(nats_url: str, stream: str, tmp_path: Path) -> None:
+def test_package_works_on_a_python_with_windows_modules_only(nats_url: str, stream: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.as_windows", nats_url, stream, str(tmp_path / "lake")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
@@ -52,8 +52,8 @@ def test_a_folder_is_synced(tmp_path: Path, windows: bool, monkeypatch: pytest.M
         assert synced == [("file", os.O_RDONLY), (tmp_path.name, os.O_RDONLY)]
 
 
-def test_a_writer_that_cannot_be_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows' `os.kill` would end it: its lock ends by time."""
+def test_sink_lock_of_dead_process_expires_by_time_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows `os.kill` would end the other process, so the lock of a dead writer expires by time."""
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     monkeypatch.setattr(locks, "_WINDOWS", True)
@@ -73,7 +73,7 @@ def test_a_writer_that_cannot_be_looked_for(tmp_path: Path, monkeypatch: pytest.
     after.release()
 
 
-def test_what_only_unix_has_lies_in_files_for_unix() -> None:
+def test_unix_only_rust_apis_are_only_in_unix_files() -> None:
     named = re.compile(r"\bstd::os::|\bos::fd\b|\bio::unix\b|\bnet::Unix|\blibc::|\bsignal::unix\b|/proc/|/dev/")
     found = {str(path.relative_to(RUST)) for path in RUST.rglob("*.rs") if named.search(path.read_text("utf-8"))}
     assert found == set(UNIX)
@@ -82,14 +82,14 @@ def test_what_only_unix_has_lies_in_files_for_unix() -> None:
 
 
 def test_no_module_that_only_unix_has_is_imported_with_its_file() -> None:
-    """Where one is used it is imported there; `tests.as_windows` imports every file without them."""
+    """Unix-only modules are imported where they are used; `tests.as_windows` imports every file without them."""
     only_unix = re.compile(r"^(?:import|from) (?:fcntl|grp|posix|pty|pwd|resource|syslog|termios|tty)\b", re.MULTILINE)
     packages = (ROOT / "python").rglob("*.py")
     assert [str(path) for path in packages if only_unix.search(path.read_text("utf-8"))] == []
 
 
-def test_both_faces_have_a_bridge_made_in_one_place() -> None:
-    """Whoever makes one himself would watch a descriptor."""
+def test_bridges_are_created_in_one_module_only() -> None:
+    """A bridge created elsewhere would watch a descriptor, which fails on Windows."""
     made = {
         path.relative_to(ROOT / "python").as_posix()
         for path in (ROOT / "python").rglob("*.py")

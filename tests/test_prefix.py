@@ -1,4 +1,4 @@
-"""What begins the API's subjects cannot carry a line of the protocol: it published to another subject once."""
+"""API prefixes and domains with protocol syntax are rejected: such a prefix once published to another subject."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BAD = ["", "a b", "a..b", ".a", "a.", "a.*", "a.>", "a\r\nPUB {evil} 2\r\nhi\r\n
 
 
 @pytest.mark.parametrize("prefix", BAD)
-async def test_a_prefix_is_checked_where_it_is_given(nats_url: str, prefix: str) -> None:
+async def test_invalid_prefix_raises_bad_subject_error(nats_url: str, prefix: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         for option in ("prefix", "api_prefix"):
             with pytest.raises(errors.BadSubjectError):
@@ -31,8 +31,8 @@ async def test_a_domain_is_one_token(nats_url: str, domain: str) -> None:
             nc.jetstream(domain=domain)
 
 
-async def test_nothing_of_it_reaches_the_wire(nats_url: str) -> None:
-    """The native verbs check it once more: they are what writes."""
+async def test_invalid_prefix_set_internally_is_not_sent(nats_url: str) -> None:
+    """The native methods, which write to the connection, check the prefix again."""
     evil = f"evil.{uuid.uuid4().hex}"
     prefix = BAD[-1].format(evil=evil)
     async with await jetarrow.connect(nats_url) as nc:

@@ -32,7 +32,7 @@ async def test_one_client_at_a_time(js: JetStreamContext, nats_url: str, stream:
     second = js.stream(stream).consumer("pinned_client")
     assert [msg.seq for msg in await first.fetch(3, group="A")] == [1, 2, 3]
     assert await pinned(first)
-    # It stays it from call to call, whichever verb it is; nobody else gets anything.
+    # The pin lasts from call to call, with every method; no other client receives a message.
     assert len(await first.fetch_batch(4, group="A")) == 4
     with pytest.raises(FetchTimeoutError):
         await second.fetch(1, timeout=0.3, group="A")
@@ -47,7 +47,7 @@ async def test_one_client_at_a_time(js: JetStreamContext, nats_url: str, stream:
 
     await first.unpin("A")
     assert len(await second.fetch(2, timeout=5, group="A")) == 2
-    # The first one's pin is of no use any more; it finds out and waits for its turn.
+    # The first client's pin is invalid now; its fetch waits for a new one.
     with pytest.raises(FetchTimeoutError):
         await first.fetch(1, timeout=0.3, group="A")
     await js.unpin_consumer(stream, "pinned_client", "A")
@@ -76,7 +76,7 @@ async def test_overflow(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 20)
     consumer = await grouped(js, stream, "overflow", max_ack_pending=100)
     assert len(await consumer.fetch(5, group="A")) == 5
-    # 15 are still to come, and 5 wait for their acks.
+    # 15 messages are pending, and 5 await their acks.
     assert await consumer.fetch(5, no_wait=True, group="A", min_pending=16) == []
     assert len(await consumer.fetch(5, group="A", min_pending=10)) == 5
     assert await consumer.fetch(5, no_wait=True, group="A", min_ack_pending=11) == []
@@ -102,7 +102,7 @@ async def test_prioritized(js: JetStreamContext, stream: str) -> None:
     assert [msg.data for msg in await later] == [b"second"]
 
 
-async def test_what_cannot_be_asked(js: JetStreamContext, stream: str) -> None:
+async def test_invalid_priority_options_raise(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 1)
     consumer = await grouped(js, stream, "overflow")
     for options in ({"min_pending": 1}, {"min_ack_pending": 1}, {"priority": 1}):
@@ -120,7 +120,7 @@ async def test_what_cannot_be_asked(js: JetStreamContext, stream: str) -> None:
         await consumer.fetch(1)
 
 
-def test_a_group_that_blocks(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_sync_pinned_group_works_with_every_fetch_verb(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 9)
     config = {"durable_name": "p", "priority_groups": ["A"], "priority_policy": "pinned_client"}
     consumer = sync_js.stream(stream).create_consumer(**config)  # type: ignore[arg-type]

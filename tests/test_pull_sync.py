@@ -1,4 +1,4 @@
-"""What the twin's pull subscriptions and consumers tell of themselves, and how they end."""
+"""Counters and end of the sync client's pull subscriptions and consumers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Make = Callable[[], PullSubscription | Consumer]
 
 @pytest.fixture(params=["subscription", "handle"])
 def make(request: pytest.FixtureRequest, sync_js: JetStream, stream: str) -> Make:
-    """A function that binds to the consumer "d" of the stream, which is made at its first call."""
+    """A function that binds to the consumer "d" of the stream; the first call creates it."""
     if request.param == "subscription":
         return lambda: sync_js.pull_subscribe(f"{stream}.>", durable="d")
     return lambda: sync_js.stream(stream).get_or_create_consumer("d", durable_name="d")
 
 
-def test_counts(make: Make, sync_js: JetStream, stream: str) -> None:
+def test_pull_subscription_counts_delivered_and_pending_messages(make: Make, sync_js: JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 10)
     sub = make()
     assert (sub.delivered, sub.pending_msgs, sub.pending_bytes) == (0, 0, 0)
@@ -32,9 +32,9 @@ def test_counts(make: Make, sync_js: JetStream, stream: str) -> None:
     sub.pull(1)
     assert [msg.seq for msg in sub] == [6]
     assert sub.delivered == 6
-    # Nothing lies in the client that was not asked for.
+    # The client buffers no message that was not requested.
     assert (sub.pending_msgs, sub.pending_bytes) == (0, 0)
-    # Another one counts for itself.
+    # Each subscription has its own counters.
     assert make().delivered == 0
 
 
@@ -46,6 +46,6 @@ def test_unsubscribe(make: Make, sync_js: JetStream, stream: str) -> None:
     assert sub.unsubscribe() is None
     with pytest.raises(BadSubscriptionError):
         sub.unsubscribe()
-    # The consumer stays, and goes on where it was.
+    # The consumer still exists and continues at its position.
     assert sync_js.consumer_info(stream, "d").num_pending == 1
     assert [msg.seq for msg in make().fetch(1)] == [2]

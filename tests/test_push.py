@@ -34,14 +34,14 @@ async def test_callbacks_acknowledge_what_they_processed(js: JetStreamContext, s
     await sub.drain()
 
     async def all_known() -> bool:
-        # The server takes acks in its own time: a question that comes after them may be answered before.
+        # The server processes acks asynchronously: a request sent after them may be answered before.
         info = await js.consumer_info(stream, "auto")
         return (info.num_ack_pending, info.ack_floor.stream_seq if info.ack_floor else None) == (0, 50)
 
     await until(all_known)
 
 
-async def test_a_plain_function_will_do(js: JetStreamContext, stream: str) -> None:
+async def test_subscribe_accepts_synchronous_callback(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 3)
     seen: list[bytes] = []
     await js.subscribe(f"{stream}.>", cb=lambda msg: seen.append(msg.data))
@@ -211,7 +211,7 @@ async def test_iteration_yields_what_pull_asked_for(js: JetStreamContext, stream
     assert (info.num_pending, info.num_ack_pending) == (5, 0)
 
 
-def test_blocking(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_sync_push_and_pull_subscriptions(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     for number in range(20):
         sync_js.publish(f"{stream}.a", b"%d" % number)
     sub = sync_js.subscribe(f"{stream}.>", ordered_consumer=True)
@@ -250,7 +250,7 @@ async def test_a_deleted_ordered_consumer_is_made_anew_while_nobody_reads(
         await js.delete_consumer(stream, before.name)
 
         async def anew(gone: str = before.name) -> bool:
-            # The server has the new one before the subscription has heard of it.
+            # The server lists the new consumer before the subscription uses it.
             with suppress(NotFoundError):
                 name = (await sub.consumer_info()).name
                 return name != gone and [info.name for info in await js.consumers_info(stream)] == [name]
@@ -267,22 +267,22 @@ async def test_a_deleted_ordered_consumer_is_made_anew_while_nobody_reads(
 
 @pytest.mark.parametrize("ordered", [True, False])
 async def test_heartbeats_do_not_prolong_a_wait(js: JetStreamContext, stream: str, ordered: bool) -> None:
-    """They came more often than the wait is long, and each began it anew."""
+    """Heartbeats that arrive more often than the timeout do not restart it."""
     sub = await js.subscribe(f"{stream}.>", ordered_consumer=ordered, idle_heartbeat=0.1)
     with pytest.raises(errors.TimeoutError):
         await asyncio.wait_for(sub.next_msg(timeout=0.35), 5)
     await sub.unsubscribe()
 
 
-async def test_short_waits_find_that_the_consumer_is_gone(js: JetStreamContext, stream: str) -> None:
-    """None of them is as long as the silence after which it counts as lost; each ends at its own time."""
+async def test_deleted_ordered_consumer_is_detected_across_short_waits(js: JetStreamContext, stream: str) -> None:
+    """Each wait is shorter than the silence after which the consumer counts as lost, and ends at its own timeout."""
     sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.5)
     await js.delete_consumer(stream, (await sub.consumer_info()).name)
     await fill(js, stream, 1)
     found = []
 
     async def come() -> bool:
-        # One that hangs is a TimeoutError of Python's, which is not expected.
+        # A call that hangs raises Python's own TimeoutError, which is not suppressed.
         with suppress(errors.TimeoutError):
             found.append(await asyncio.wait_for(sub.next_msg(timeout=0.2), 5))
         return bool(found)

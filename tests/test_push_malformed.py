@@ -1,4 +1,4 @@
-"""Push subscriptions get past stored messages whose headers cannot be read, and core ones survive them."""
+"""Push and core subscriptions deliver messages with unreadable headers and continue after them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ GOOD = b"NATS/1.0\r\nA: 1\r\n\r\n"
 
 
 def mixed(bad: set[int], count: int) -> list[tuple[bytes, bytes]]:
-    """Messages 1 to `count`, of which some are malformed."""
+    """Messages 1 to `count`; those in `bad` are malformed."""
     kinds = [raw for raw, _ in MALFORMED.values()]
     return [(kinds[n % len(kinds)] if n in bad else GOOD, b"%d" % n) for n in range(1, count + 1)]
 
 
 class Told:
-    """What the error callback was told."""
+    """Errors that the error callback received."""
 
     def __init__(self) -> None:
         self.errors: list[Exception] = []
@@ -43,7 +43,9 @@ class Told:
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "durable"])
 @pytest.mark.parametrize("kind", MALFORMED)
-async def test_it_is_handed_out(js: JetStreamContext, nats_url: str, stream: str, kind: str, ordered: bool) -> None:
+async def test_push_delivers_malformed_message_and_reports_it(
+    js: JetStreamContext, nats_url: str, stream: str, kind: str, ordered: bool
+) -> None:
     raw, headers = MALFORMED[kind]
     publish_raw(nats_url, f"{stream}.a", [(GOOD, b"1"), (raw, b"2"), (GOOD, b"3")])
     await wait_stored(js, stream, 3)
@@ -72,7 +74,9 @@ async def test_it_is_handed_out(js: JetStreamContext, nats_url: str, stream: str
 
 @pytest.mark.parametrize("bad", [{1}, {20}, {5, 6, 7}, {1, 4, 9, 15, 20}, set(range(1, 21))], ids=str)
 @pytest.mark.parametrize("policy", ["ordered", "none", "explicit"])
-async def test_wherever_they_are(js: JetStreamContext, nats_url: str, stream: str, policy: str, bad: set[int]) -> None:
+async def test_push_delivers_malformed_messages_at_any_position(
+    js: JetStreamContext, nats_url: str, stream: str, policy: str, bad: set[int]
+) -> None:
     publish_raw(nats_url, f"{stream}.a", mixed(bad, 20))
     await wait_stored(js, stream, 20)
     told = Told()
@@ -87,13 +91,15 @@ async def test_wherever_they_are(js: JetStreamContext, nats_url: str, stream: st
             if policy == "explicit":
                 await msg.ack()
         assert nc.stats["reconnects"] == 0
-        # And it goes on.
+        # The subscription continues.
         publish_raw(nats_url, f"{stream}.a", [(GOOD, b"21")])
         assert (await sub.next_msg(timeout=20)).seq == 21
     assert told.malformed() == {(stream, seq) for seq in bad}
 
 
-async def test_only_what_the_filter_takes(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_filtered_push_delivers_malformed_messages_of_its_subject_only(
+    js: JetStreamContext, nats_url: str, stream: str
+) -> None:
     raw = MALFORMED["space"][0]
     for subject, headers in (("a", GOOD), ("b", raw), ("a", raw), ("b", GOOD), ("a", GOOD)):
         publish_raw(nats_url, f"{stream}.{subject}", [(headers, b"x")])
@@ -104,7 +110,9 @@ async def test_only_what_the_filter_takes(js: JetStreamContext, nats_url: str, s
     assert [msg.data for msg in seen] == [b""] * 3
 
 
-async def test_one_that_is_not_acknowledged_comes_again(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_unacknowledged_malformed_message_is_redelivered(
+    js: JetStreamContext, nats_url: str, stream: str
+) -> None:
     publish_raw(nats_url, f"{stream}.a", [(MALFORMED["latin-1"][0], b"1")])
     await wait_stored(js, stream, 1)
     async with await jetarrow.connect(nats_url, reconnect_time_wait=0.05) as nc:
@@ -115,7 +123,7 @@ async def test_one_that_is_not_acknowledged_comes_again(js: JetStreamContext, na
         await again.ack_sync()
 
 
-async def test_callbacks(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_callback_receives_malformed_messages(js: JetStreamContext, nats_url: str, stream: str) -> None:
     publish_raw(nats_url, f"{stream}.a", mixed({2, 3}, 5))
     await wait_stored(js, stream, 5)
     seen: set[int | None] = set()
@@ -132,7 +140,7 @@ async def test_callbacks(js: JetStreamContext, nats_url: str, stream: str) -> No
 
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "durable"])
-def test_the_sync_twin(nats_url: str, ordered: bool) -> None:
+def test_sync_push_delivers_malformed_messages(nats_url: str, ordered: bool) -> None:
     with jetarrow.sync.connect(nats_url, reconnect_time_wait=0.05) as nc:
         js = nc.jetstream()
         name = f"SYNC_{'ORDERED' if ordered else 'DURABLE'}"
@@ -150,7 +158,7 @@ def test_the_sync_twin(nats_url: str, ordered: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-async def test_core_subscriptions_get_it_too(nats_url: str, kind: str) -> None:
+async def test_core_subscription_delivers_malformed_message_and_reports_it(nats_url: str, kind: str) -> None:
     raw, headers = MALFORMED[kind]
     told = Told()
     async with await jetarrow.connect(nats_url, error_cb=told.tell) as nc:
@@ -168,8 +176,8 @@ async def test_core_subscriptions_get_it_too(nats_url: str, kind: str) -> None:
     assert subject in str(error)
 
 
-async def test_a_subject_that_is_no_text(nats_url: str) -> None:
-    """The server takes any bytes."""
+async def test_subject_that_is_not_utf8_is_decoded_with_replacement(nats_url: str) -> None:
+    """The server accepts any bytes in a subject."""
     async with await jetarrow.connect(nats_url) as nc:
         sub = await nc.subscribe("malformed.subject.>")
         await nc.flush()
@@ -186,9 +194,9 @@ async def test_a_subject_that_is_no_text(nats_url: str) -> None:
 
 
 @pytest.mark.parametrize("face", ["async", "sync"])
-async def test_what_nobody_takes_from_the_callback_is_bounded(nats_url: str, face: str) -> None:
-    """All are handed out and counted, however many; the callback is told of so many that wait."""
-    # Up to 10,000 wait at each of two places.
+async def test_errors_pending_for_error_cb_are_bounded(nats_url: str, face: str) -> None:
+    """All messages are delivered and counted; errors are discarded while too many wait for the callback."""
+    # At most 10,000 errors wait in each of two queues.
     count, subject = 25_000, f"malformed.many.{face}"
     gate, told = threading.Event(), list[Exception]()
     publish = (nats_url, subject, [(MALFORMED["space"][0], b"")] * count)
