@@ -1,4 +1,4 @@
-"""Ordered push consumers live in the server's memory: after its restart they are made anew at once."""
+"""Ordered push consumers exist in the server's memory; after its restart they are recreated at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPTIONS: dict[str, Any] = {"reconnect_time_wait": 0.05, "max_reconnect_attempts"
 
 @pytest.fixture(autouse=True)
 def rare_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for two of them to be missing waits for longer than any test has."""
+    """Two missed heartbeats take longer than any test, so no test detects a lost consumer by them."""
     monkeypatch.setattr(push, "HEARTBEAT", 120.0)
     monkeypatch.setattr(watcher, "HEARTBEAT", 120.0)
 
@@ -37,7 +37,7 @@ async def js(own_server: NatsServer) -> AsyncIterator[Any]:
         yield js
 
 
-async def test_next_msg(own_server: NatsServer, js: Any) -> None:
+async def test_next_msg_continues_after_server_restart(own_server: NatsServer, js: Any) -> None:
     sub = await js.subscribe("s.>", ordered_consumer=True)
     await js.publish("s.a", b"1")
     assert (await sub.next_msg(10)).data == b"1"
@@ -46,7 +46,7 @@ async def test_next_msg(own_server: NatsServer, js: Any) -> None:
     assert (await sub.next_msg(20)).data == b"2"
 
 
-async def test_what_had_come_and_was_not_taken_comes_first(own_server: NatsServer, js: Any) -> None:
+async def test_pending_messages_are_read_before_those_stored_after_restart(own_server: NatsServer, js: Any) -> None:
     sub = await js.subscribe("s.>", ordered_consumer=True)
     for number in range(5):
         await js.publish("s.a", b"%d" % number)
@@ -54,12 +54,12 @@ async def test_what_had_come_and_was_not_taken_comes_first(own_server: NatsServe
     restart(own_server)
     for number in range(5, 10):
         await js.publish("s.a", b"%d" % number)
-    # Nobody reads meanwhile.
+    # No message is read meanwhile.
     await until(lambda: sub.delivered == 10, 20)
     assert [(await sub.next_msg(20)).data for _ in range(10)] == [b"%d" % number for number in range(10)]
 
 
-async def test_a_callback(own_server: NatsServer, js: Any) -> None:
+async def test_callback_continues_after_server_restart(own_server: NatsServer, js: Any) -> None:
     seen: list[bytes] = []
 
     async def see(msg: Any) -> None:
@@ -74,8 +74,8 @@ async def test_a_callback(own_server: NatsServer, js: Any) -> None:
     await until(lambda: seen == [b"0", b"1", b"2"], 20)
 
 
-async def test_a_consumer_that_is_still_there_stays(js: Any) -> None:
-    """A link that breaks is no restart."""
+async def test_reconnect_without_restart_keeps_the_consumer(js: Any) -> None:
+    """A reconnect to a server that was not restarted does not recreate the consumer."""
     sub = await js.subscribe("s.>", ordered_consumer=True)
     consumer = (await sub.consumer_info()).name
     breaks = js._api.session.client.stats["reconnects"]
@@ -86,7 +86,7 @@ async def test_a_consumer_that_is_still_there_stays(js: Any) -> None:
     assert (await sub.consumer_info()).name == consumer
 
 
-async def test_watches(own_server: NatsServer, js: Any) -> None:
+async def test_watches_continue_after_server_restart(own_server: NatsServer, js: Any) -> None:
     kv = await js.create_key_value(bucket="K")
     store = await js.create_object_store("O")
     async with await kv.watchall() as keys, await store.watch() as objects:
@@ -105,7 +105,7 @@ def sync_js(own_server: NatsServer) -> Iterator[Any]:
         yield nc.jetstream()
 
 
-def test_blocking(own_server: NatsServer, sync_js: Any) -> None:
+def test_sync_next_msg_continues_after_server_restart(own_server: NatsServer, sync_js: Any) -> None:
     sync_js.add_stream(name="S", subjects=["s.>"])
     sub = sync_js.subscribe("s.>", ordered_consumer=True)
     sync_js.publish("s.a", b"1")

@@ -1,4 +1,4 @@
-"""The README's Python blocks run as they stand, against a real server."""
+"""The README's Python blocks run unchanged, except for the address of a real server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from jetarrow.server import NatsServer
 
 README = Path(__file__).parent.parent / "README.md"
-# Each program, and what the page says that it prints, if it does.
+# Each program, and its output, if the page shows it.
 FOUND = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README.read_text("utf-8"), re.DOTALL)
 BLOCKS = [program for program, _ in FOUND]
 
@@ -24,8 +24,8 @@ def test_the_readme_has_examples() -> None:
     assert sum(bool(said) for _, said in FOUND) >= 4
 
 
-def test_the_first_screen() -> None:
-    """What it is, how to get it, a table in and a table out with what it prints; then Spark, figures, building."""
+def test_readme_sections_are_in_order() -> None:
+    """Installation and a table in and out with the printed output precede Spark, figures and building."""
     page = README.read_text("utf-8")
     order = [
         "pip install",
@@ -46,7 +46,7 @@ def test_the_first_screen() -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_block_runs(number: int, tmp_path: Path) -> None:
-    """Each block is a program of its own; only the server's address is put in."""
+    """Each block runs as a program of its own; only the server's address is replaced."""
     with NatsServer() as server:
         with jetarrow.sync.connect(server.url) as nc:
             js = nc.jetstream()
@@ -55,7 +55,7 @@ def test_block_runs(number: int, tmp_path: Path) -> None:
         script = tmp_path / "block.py"
         assert "nats://localhost:4222" in BLOCKS[number] or "NatsServer" in BLOCKS[number]
         script.write_text(BLOCKS[number].replace("nats://localhost:4222", server.url), "utf-8")
-        # The workers' Python is this one too, whichever stands first on PATH.
+        # The workers use this Python too, whichever is first on PATH.
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         command = [sys.executable, str(script)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment)

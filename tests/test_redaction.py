@@ -1,4 +1,4 @@
-"""No password, token, seed or JWT is in what a failed connect leaves, whatever characters are in it (Hypothesis)."""
+"""A failed connect shows no password, token, seed or JWT, whatever characters these contain (Hypothesis)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from jetarrow.core.options import server_list
 
 from tests.strategies import bounded
 
-# In the middle of each secret; what is drawn stands around it.
+# The middle of each secret; the text before and after it is drawn.
 HIDDEN = "hunter2"
-# All that is not a control character or a surrogate; more often than by chance what URLs are made of.
+# Any characters except control characters and surrogates; those with a meaning in URLs are more frequent.
 AROUND = st.text(st.sampled_from("/:@?#%[],; \\'\"+&=é") | st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)
 SECRETS = st.builds(lambda before, after: f"{before}{HIDDEN}{after}", AROUND, AROUND)
 BASE32 = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", min_size=56, max_size=56)
@@ -30,7 +30,7 @@ def everything_about(error: BaseException) -> str:
 
 
 def refused(*args: Any, **options: Any) -> str:
-    """All that a connect which cannot succeed leaves: its error, and the objects."""
+    """Returns all text of a failed connect: that of its error, and the reprs of the objects."""
     nc = jetarrow.sync.Client()
     try:
         nc.connect(*args, allow_reconnect=False, connect_timeout=1, **options)
@@ -42,7 +42,7 @@ def refused(*args: Any, **options: Any) -> str:
     return "\n".join((found, repr(nc), repr(nc.last_error), repr(options.get("user_credentials"))))
 
 
-def test_a_password_in_an_address(closed_port: int) -> None:
+def test_password_in_address_is_redacted(closed_port: int) -> None:
     @bounded(80)
     @given(SECRETS, st.booleans(), st.sampled_from(["nats", "tls", "ws", "http", ""]), st.booleans())
     @example(f"a/{HIDDEN}", False, "nats", True)
@@ -58,7 +58,7 @@ def test_a_password_in_an_address(closed_port: int) -> None:
     is_not_shown()
 
 
-def test_an_option(closed_port: int) -> None:
+def test_secret_in_option_is_redacted(closed_port: int) -> None:
     url = f"nats://127.0.0.1:{closed_port}"
 
     @bounded(60)
@@ -76,8 +76,8 @@ def test_an_option(closed_port: int) -> None:
 
 @bounded(200)
 @given(AROUND, st.sampled_from("ACNOUX"), BASE32, AROUND)
-def test_seeds_and_jwts_in_texts(before: str, kind: str, body: str, after: str) -> None:
-    """Also where a text of somebody else's ended in an error of ours."""
+def test_seeds_and_jwts_in_error_texts_are_redacted(before: str, kind: str, body: str, after: str) -> None:
+    """A secret in a text from elsewhere is removed when the text becomes part of an error."""
     seed, jwt = f"S{kind}{body}", f"eyJ{body}.{body}.{body}"
     for secret in (seed, jwt):
         error = jetarrow.errors.Error(f"{before} {secret} {after}")
@@ -85,7 +85,7 @@ def test_seeds_and_jwts_in_texts(before: str, kind: str, body: str, after: str) 
 
 
 def test_token_with_a_comma_is_refused() -> None:
-    """Split there it would be two addresses, and an error would name the first one as a host."""
+    """Split at the comma it would be two addresses, and an error would name the first one as a host."""
     for text in (f"nats://{HIDDEN},b@127.0.0.1", f"{HIDDEN},b@127.0.0.1", f"nats://h,tls://{HIDDEN},anna:b@127.0.0.1"):
         with pytest.raises(jetarrow.errors.BadAddressError) as caught:
             server_list(text)

@@ -1,4 +1,4 @@
-"""What a release is made of agrees with itself: versions, targets, pinned actions, licences."""
+"""Versions, targets, pinned actions and licences of a release are consistent."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_one_version() -> None:
     assert f"## {project}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
-def test_a_release_says_where_it_comes_from() -> None:
-    """The addresses are those of the repository that builds it: the sources name none."""
+def test_release_metadata_contains_repository_urls() -> None:
+    """The URLs are those of the repository that builds the release; the sources contain none."""
     urls = runpy.run_path(str(ROOT / ".ci" / "urls.py"))
     before = (ROOT / "pyproject.toml").read_text("utf-8")
     after = urls["with_urls"](before, "https://example.com/org/jetarrow")
@@ -98,7 +98,7 @@ def test_every_pinned_version_has_its_hashes(pins: Path) -> None:
         assert hashes, entry
         found[plain(name)] = version
     assert found == wanted, "make pins"
-    # Of all platforms, not only of the machine that wrote it.
+    # The hashes are those of all platforms, not only of the machine that wrote the file.
     assert lock.count("--hash") > 5 * len(found)
     assert "://" not in lock
 
@@ -120,7 +120,7 @@ def test_actions_are_pinned_and_may_do_little() -> None:
         assert "\npermissions:\n  contents: read\n" in text
 
 
-def test_targets_that_are_named_exist() -> None:
+def test_make_targets_in_docs_and_workflows_exist() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     there = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     texts = [
@@ -160,8 +160,8 @@ def test_licences(third_party: ModuleType, expression: str, licences: list[str] 
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not here")
-def test_what_is_linked_is_listed(third_party: ModuleType) -> None:
-    """As it is written anew for every wheel, so also where the file in git is of an earlier day."""
+def test_linked_crates_are_in_third_party_list(third_party: ModuleType) -> None:
+    """The list is generated, as for every wheel; the file in git may be older."""
     manifest = tomllib.loads((ROOT / "Cargo.toml").read_text("utf-8"))
     allowed = set(tomllib.loads((ROOT / "deny.toml").read_text("utf-8"))["licenses"]["allow"])
     text = third_party.document(third_party.linked(third_party.host()), allowed)
@@ -170,7 +170,7 @@ def test_what_is_linked_is_listed(third_party: ModuleType) -> None:
     assert len(foreign) > 10
     missing = [name for name in foreign if not re.search(rf"^{re.escape(name)} \d", text, re.MULTILINE)]
     assert missing == []
-    # A licence whose text has to go with it.
+    # A licence that requires its text to be included.
     assert re.search(r"^ring \S+: Apache-2.0 and ISC$", text, re.MULTILINE)
     assert "Permission to use, copy, modify, and/or distribute this software" in text
     assert (ROOT / "THIRD-PARTY.txt").read_text("utf-8").splitlines()[:2] == text.splitlines()[:2]

@@ -31,8 +31,8 @@ async def test_requests(nc: Client, subject: str) -> None:
     assert [msg.data for msg in many] == [b"N%d" % n for n in range(500)]
 
 
-async def test_large_payloads_are_as_they_were_and_not_kept(nc: Client, subject: str) -> None:
-    """They are sent from where they lie, if they cannot change."""
+async def test_large_payloads_arrive_unchanged_and_are_released(nc: Client, subject: str) -> None:
+    """Immutable payloads are sent without a copy, mutable ones are copied."""
 
     async def answer(msg: Msg) -> None:
         await msg.respond(msg.data)
@@ -74,12 +74,12 @@ async def test_a_cancelled_request_does_no_harm(nc: Client, subject: str) -> Non
 
 
 async def cpu_of_cancelling(nc: Client, subject: str, call: str, count: int) -> float:
-    """Seconds of CPU for each of so many calls that are cancelled while they wait for an answer."""
+    """Returns the CPU seconds per call of cancelling `count` calls that wait for an answer."""
     make = {"request": nc.request, "publish": nc.jetstream().publish}[call]
     tasks = [asyncio.ensure_future(make(subject, b"x", timeout=60)) for _ in range(count)]
     await asyncio.sleep(0)
     await nc.flush()
-    # The garbage collector's share depends on all else that the process of the tests holds.
+    # The garbage collector's time depends on all other objects of the test process.
     gc.disable()
     try:
         begin = time.process_time()
@@ -99,5 +99,5 @@ async def test_cancelling_costs_the_same_however_many_wait(nc: Client, subject: 
     await nc.subscribe(subject)
     few = min([await cpu_of_cancelling(nc, subject, call, 500) for _ in range(5)])
     many = min([await cpu_of_cancelling(nc, subject, call, 8_000) for _ in range(3)])
-    # It was 20 times as much with 10,000.
+    # An earlier version took 20 times as long with 10,000.
     assert many < 4 * few, (few, many)

@@ -98,7 +98,7 @@ def assert_clean(text: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_refused(
+async def test_refused_connect_shows_no_secret(
     way: str, servers: dict[str, NatsServer], creds: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -121,7 +121,7 @@ async def test_refused(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_refused_in_the_sync_twin(
+def test_refused_sync_connect_shows_no_secret(
     way: str, servers: dict[str, NatsServer], creds: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -132,7 +132,9 @@ def test_refused_in_the_sync_twin(
     assert_clean("\n".join((everything_about(caught.value), repr(client), caplog.text)))
 
 
-async def test_accepted(servers: dict[str, NatsServer], caplog: pytest.LogCaptureFixture) -> None:
+async def test_accepted_connection_shows_no_secret(
+    servers: dict[str, NatsServer], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     where = {name: server.url.removeprefix("nats://") for name, server in servers.items()}
     ways = [
@@ -171,7 +173,9 @@ async def test_accepted(servers: dict[str, NatsServer], caplog: pytest.LogCaptur
         (f"nats://anna:{OTHER}@ho\u2028st:1", jetarrow.errors.BadAddressError),
     ],
 )
-async def test_addresses_that_lead_nowhere(url: str, kind: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
+async def test_unreachable_or_invalid_address_shows_no_secret(
+    url: str, kind: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     quick = {"connect_timeout": 1, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.01}
     with pytest.raises(kind) as caught:
@@ -232,7 +236,7 @@ async def test_a_path_is_shown(option: str, tmp_path: Path) -> None:
 
 
 def fail() -> str:
-    vault = OTHER  # What the function knows stays with it: no part of a traceback shows its variables.
+    vault = OTHER  # No part of a traceback shows a function's variables.
     raise RuntimeError(f"the vault is closed, after {len(vault)} characters")
 
 
@@ -275,8 +279,8 @@ def hidden_in(place: str, secret: str) -> Exception:
 
 @pytest.mark.parametrize("place", ["text", "attribute", "note", "cause", "context"])
 @pytest.mark.parametrize("secret", SECRETS)
-def test_the_search_finds_them(place: str, secret: str) -> None:
-    # A guard: a secret in any of the places is seen.
+def test_assert_clean_detects_secret_in_each_place(place: str, secret: str) -> None:
+    # Guard: a secret in any of these places is found.
     with pytest.raises(AssertionError, match="1 secrets in"):
         assert_clean(everything_about(hidden_in(place, secret)))
     assert_clean(everything_about(KeyError("x")))

@@ -1,4 +1,4 @@
-"""The end of a NatsServer: it never outlives Python, however that ends. And the pytest plugin."""
+"""A NatsServer never outlives its Python process, however that ends; and the pytest plugin."""
 
 import gc
 import os
@@ -19,7 +19,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def gone(pid, deadline=20.0):
-    """Wait until the process has ended (or is a zombie that somebody else must reap)."""
+    """Wait until the process has ended (or is a zombie that another process must reap)."""
     end = time.monotonic() + deadline
     while time.monotonic() < end:
         try:
@@ -41,7 +41,7 @@ def test_collected_server_stops():
 
 
 def python(code, **options):
-    """A Python of its own that finds the same jetarrow, printing the server's pid and folder first."""
+    """Starts a Python process with the same jetarrow; its `say` prints a server's pid and folder."""
     head = f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
     head += "import os, signal, threading, time\nfrom jetarrow.server import NatsServer\n"
     head += "def say(s): print(s.pid, s.store_dir.parent, flush=True)\n"
@@ -56,7 +56,7 @@ def said(process):
 
 
 def finish(process):
-    """What else it says, and its exit code; never waits for ever."""
+    """Returns the rest of the process's output and its exit code; waits at most 60 s."""
     try:
         rest, _ = process.communicate(timeout=60)
     finally:
@@ -116,7 +116,7 @@ def test_ends_when_python_is_killed(where):
         assert gone(pid)
     finally:
         finish(process)
-        for path in sorted(folder.rglob("*"), reverse=True):  # nobody was left to do it
+        for path in sorted(folder.rglob("*"), reverse=True):  # the killed process could not do it
             path.rmdir() if path.is_dir() else path.unlink()
         folder.rmdir()
 
@@ -171,7 +171,7 @@ def test_same(nats_server):
 def run_pytest(folder, *args):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-s", "-q", "-c", os.devnull]
     path = os.pathsep.join(p for p in sys.path if p)
-    # By name, since the entry point is there only where jetarrow is installed.
+    # The plugin is loaded by its name if there is no entry point, because jetarrow is not installed.
     if not any(e.name == "jetarrow" for e in metadata.entry_points(group="pytest11")):
         command += ["-p", "jetarrow._pytest"]
     return subprocess.run(

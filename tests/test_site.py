@@ -1,4 +1,4 @@
-"""The site: it builds strictly, its examples run, each error has its place, and nothing is loaded from elsewhere."""
+"""The site builds strictly, its examples run, each error has a section, and no page loads files from other hosts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from jetarrow.server import NatsServer
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ADDRESS = "nats://localhost:4222"
-# Pages whose programs run here, one after the other on a server of the page's own. What one prints stands below it.
+# Pages whose programs run here, in order, on one server per page. The output of a program is the block below it.
 PROGRAMS = ["index", "start", "publish", "consume", "read"]
-# Who runs the others.
+# Tests that run the programs of the other pages.
 ELSEWHERE = {
     "deployment": "test_site.py",
     "key-value": "kv/test_docs.py",
@@ -64,7 +64,7 @@ def test_every_page_with_programs_is_run() -> None:
 
 
 def test_deployment(nats_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its first program names servers that are not here: its functions are made, and their options are known."""
+    """The first program names servers that do not exist: only its definitions run, and its options are checked."""
     (program, _), (watching, told) = _BLOCK.findall((DOCS / "deployment.md").read_text("utf-8"))
     names: dict[str, object] = {}
     exec(compile(program, "docs/deployment.md", "exec"), names)
@@ -76,8 +76,8 @@ def test_deployment(nats_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == told
 
 
-def test_the_permissions_are_enough() -> None:
-    """A user with what the table says can do what it says, and has an inbox of its own."""
+def test_documented_permissions_are_sufficient() -> None:
+    """A user with the permissions in the table and an inbox prefix of its own can execute the operations."""
     page = (DOCS / "deployment.md").read_text("utf-8")
     rows = [line.split("|")[1:3] for line in re.findall(r"^\|.*\|$", page[page.index("| operation |") :], re.MULTILINE)]
     table = {operation.strip(): re.findall(r"`([\w.$>*]+)`", publish) for operation, publish in rows}
@@ -114,8 +114,8 @@ def test_the_permissions_are_enough() -> None:
             assert nc.last_error is None
 
 
-def test_every_error_has_its_place() -> None:
-    """The page has a section for each, and each docstring ends with where that is."""
+def test_every_error_has_a_troubleshooting_section() -> None:
+    """The page has one section per error, and each error's docstring ends with the address of its section."""
     page = (DOCS / "troubleshooting.md").read_text("utf-8")
     headings = re.findall(r"^### (\w+)$", page, re.MULTILINE)
     classes = {
@@ -134,14 +134,14 @@ def test_every_error_has_its_place() -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="mkdocs-material is not installed")
-def test_it_builds(tmp_path: Path) -> None:
+def test_site_builds_strictly(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in tmp_path.rglob("*.html")}
     assert len(pages) > 30
-    # Scripts, styles, pictures and fonts lie beside the pages.
+    # Scripts, styles, pictures and fonts are part of the site.
     for name, text in pages.items():
         assert re.findall(r'(?:src|<link[^>]*href)="https?://[^"]*"', text) == [], name
     assert 'id="jetarrow.jetstream.context.JetStreamContext.publish_batch"' in pages["reference/jetstream.html"]

@@ -1,4 +1,4 @@
-"""Tables that Hypothesis draws: `js.read` gives back what `publish_table` sent, as docs/tables.md says."""
+"""`js.read` returns the tables that `publish_table` sent, as docs/tables.md documents (Hypothesis)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_json_gives_the_table_back(sync_js: jetarrow.sync.JetStream, stream: str
         assert (result.stored, result.errors) == (table.num_rows, [])
         options: Any = {"schema": table.schema, "columns": ["value"], "mode": "FAILFAST", "flatten": flatten}
         read = sync_js.read(stream, subjects=subject, batch_rows=batch_rows, **options).read_all()
-        # A flat column can always be null: the same schema in every mode.
+        # A flat column is always nullable, so that the schema is the same in every mode.
         columns = read.columns if flatten else read["value"].flatten()
         assert [column.type for column in columns] == table.schema.types
         assert pa.Table.from_arrays(columns, schema=table.schema).equals(table)
@@ -48,7 +48,7 @@ def test_json_gives_the_table_back(sync_js: jetarrow.sync.JetStream, stream: str
 
 
 def test_floats_keep_every_bit(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    """Tables are equal where zeros differ by their sign."""
+    """Bits are compared, because tables are equal even if zeros differ in sign."""
     numbers = itertools.count()
 
     @bounded(15)
@@ -69,7 +69,7 @@ def test_floats_keep_every_bit(sync_js: jetarrow.sync.JetStream, stream: str) ->
     come_back()
 
 
-def test_what_json_cannot_hold_is_that_rows_error(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_row_with_value_json_cannot_hold_is_an_error(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     numbers = itertools.count()
     days = st.integers(-(2**31), 2**31 - 1) | st.integers(-719_530, -719_526) | st.integers(2_932_895, 2_932_898)
 
@@ -96,7 +96,7 @@ def test_what_json_cannot_hold_is_that_rows_error(sync_js: jetarrow.sync.JetStre
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:
-    """The type that gives back what JSON holds of one that it does not give back."""
+    """The type with which the JSON form of a type is read, if that is another type."""
     if pa.types.is_time(kind):
         return pa.string()
     if pa.types.is_date(kind):
@@ -113,7 +113,7 @@ def _read_as(kind: pa.DataType) -> pa.DataType:
 
 
 def _said(value: Any, kind: pa.DataType) -> Any:
-    """What that type then says."""
+    """The value as read with the type of `_read_as`."""
     if value is None:
         return None
     if pa.types.is_fixed_size_list(kind):
@@ -126,7 +126,7 @@ def _said(value: Any, kind: pa.DataType) -> Any:
     return value // 86_400_000 if pa.types.is_date(kind) else value
 
 
-def test_types_that_are_read_by_another(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_types_are_read_as_the_type_of_their_json_form(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     numbers = itertools.count()
     lists = LOOSE_SCALARS.map(lambda kind: (pa.list_(kind[0], 1), st.lists(kind[1], min_size=1, max_size=1)))
 
@@ -147,8 +147,10 @@ def test_types_that_are_read_by_another(sync_js: jetarrow.sync.JetStream, stream
 
 @pytest.mark.parametrize("shape", ["table", "batch", "reader"])
 @pytest.mark.parametrize("kind", ["slice", "slice of lists", "dictionary"])
-def test_what_ended_the_process(sync_js: jetarrow.sync.JetStream, stream: str, shape: str, kind: str) -> None:
-    """Slices of structs in structs, and dictionaries of nulls: arrow-rs panics, and that behind a call of C."""
+def test_slices_and_null_dictionaries_round_trip_without_panic(
+    sync_js: jetarrow.sync.JetStream, stream: str, shape: str, kind: str
+) -> None:
+    """Slices of nested structs and dictionaries of nulls made arrow-rs panic in a C call, which ended the process."""
     if kind == "slice":
         inner = pa.struct({"b": pa.int64()})
         rows = [{"a": {"b": 1}}, {"a": None}, None, {"a": {"b": 4}}]
@@ -168,7 +170,7 @@ def test_what_ended_the_process(sync_js: jetarrow.sync.JetStream, stream: str, s
 
 
 def _decoded(table: pa.Table) -> pa.Table:
-    """What dictionaries stand for: each message has a part of them."""
+    """Replaces dictionary columns by their values: each message contains only a part of a dictionary."""
     dictionary = pa.types.is_dictionary
     columns = (column.cast(column.type.value_type) if dictionary(column.type) else column for column in table.columns)
     return pa.table(list(columns), names=table.column_names)
@@ -205,8 +207,8 @@ def test_arrow_messages_give_every_table_back(sync_js: jetarrow.sync.JetStream, 
     comes_back()
 
 
-def test_of_a_key_that_comes_twice_the_last(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    """What docs/tables.md says of maps that are none."""
+def test_duplicate_map_key_keeps_the_last_value(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    """A map with a duplicate key is read as docs/tables.md documents."""
     numbers = itertools.count()
     kind = pa.map_(pa.string(), pa.int64())
 

@@ -1,4 +1,4 @@
-"""Trace context goes along in headers and comes out again, where it is asked for and nowhere else."""
+"""A traced client sends trace context in headers and links spans by it; other clients do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 
 class Traces:
-    """A provider of the test's own, and what became of its spans."""
+    """A tracer provider of one test, and its finished spans."""
 
     def __init__(self) -> None:
         self.provider = TracerProvider()
@@ -32,7 +32,7 @@ class Traces:
         self.tracer = self.provider.get_tracer("test")
 
     def spans(self) -> list[ReadableSpan]:
-        """Those that have ended since the last look."""
+        """Returns the spans that have ended since the last call."""
         found = list(self._exporter.get_finished_spans())
         self._exporter.clear()
         return found
@@ -44,7 +44,7 @@ def traces() -> Traces:
 
 
 def parent(span: ReadableSpan) -> str:
-    """The `traceparent` of what is published within a span."""
+    """The `traceparent` of messages that are published within a span."""
     context = span.context
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
@@ -104,7 +104,7 @@ async def test_a_batch_is_one_span(nc: Client, stream: str, traces: Traces) -> N
     assert linked == {(span.context.trace_id, span.context.span_id) for span in (first, table)}
     assert {(one.context.trace_id, one.context.span_id) for one in jetarrow.tracing.links(batch)} == linked
     assert {(one.context.trace_id, one.context.span_id) for one in jetarrow.tracing.links(list(batch))} == linked
-    # Nothing came: there is nothing to tell.
+    # A fetch without messages has no span.
     assert len(await sub.fetch_batch(5, timeout=0.1)) == 0
     with pytest.raises(jetarrow.errors.TimeoutError):
         await sub.fetch(1, timeout=0.1)
@@ -160,8 +160,8 @@ def test_the_sync_face(nats_url: str, traces: Traces) -> None:
         js.delete_stream(name)
 
 
-async def test_only_who_asks_is_traced(nc: Client, stream: str, traces: Traces) -> None:
-    """Another client's verbs are those of its class; a traced one's keep their signatures, and are wrapped once."""
+async def test_only_the_traced_client_is_wrapped(nc: Client, stream: str, traces: Traces) -> None:
+    """Only the traced client's methods are wrapped, and only once; they keep their signatures."""
     js = nc.jetstream()
     with traces.tracer.start_as_current_span("order"):
         await js.publish(f"{stream}.a", b"1")
@@ -176,8 +176,8 @@ async def test_only_who_asks_is_traced(nc: Client, stream: str, traces: Traces) 
     assert asyncio.iscoroutinefunction(nc.publish)
 
 
-def test_links_of_other_clients_and_no_more_than_are_kept() -> None:
-    """Others write `Traceparent`; what is no context is no link."""
+def test_links_ignore_header_case_and_are_limited() -> None:
+    """A header `Traceparent` of another client is a link; an invalid context is not."""
 
     class Received:
         def __init__(self, value: str) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of every folder share: each with one contract. No test is in here."""
+"""Helpers for the tests of all folders. This file contains no tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jetarrow.aio.client import Client
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-# Seconds within which everything happens that is sure to happen.
+# Timeout in seconds for conditions that are certain to become true.
 PATIENCE = 10.0
 
 
@@ -44,7 +44,7 @@ async def fill(js: JetStreamContext, stream: str, count: int) -> None:
 
 
 def fill_sync(js: jetarrow.sync.JetStream, stream: str, count: int) -> None:
-    """As `fill`, without a loop."""
+    """Like `fill`, without an event loop."""
     js.publish_batch(f"{stream}.a", numbers(count)).raise_for_errors()
 
 
@@ -55,7 +55,7 @@ async def fill_subjects(js: JetStreamContext, stream: str, tokens: Iterable[str]
 
 
 async def until(condition: Callable[[], Any], patience: float = PATIENCE) -> None:
-    """Asks, or awaits, the condition until it holds: for states of which no event tells."""
+    """Polls (or awaits) the condition until it holds: for states that no event reports."""
     deadline = time.monotonic() + patience
     while True:
         found = condition()
@@ -68,7 +68,7 @@ async def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Non
 
 
 async def no_consumer_stays(js: JetStreamContext, stream: str) -> None:
-    """The end of a read does not wait for the answer to its consumer's deletion; closing it does."""
+    """Waits until the stream has no consumer: the end of a read, unlike its close, does not wait for the deletion."""
 
     async def gone() -> bool:
         return (await js.stream_info(stream)).state.consumer_count == 0
@@ -77,13 +77,13 @@ async def no_consumer_stays(js: JetStreamContext, stream: str) -> None:
 
 
 async def settle(nc: Any) -> None:
-    """Waits until the server has all that was written. nats-py's flush overtakes what was written just before."""
+    """Waits until the server has received all written data; nats-py's flush overtakes data written just before it."""
     await nc.flush()
     await nc.flush()
 
 
 def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
-    """As `until`, without a loop."""
+    """Like `until`, without an event loop."""
     deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, f"not within {patience} s: {inspect.getsource(condition).strip()}"
@@ -91,7 +91,7 @@ def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> N
 
 
 def wait_until_blocked(pid: int) -> None:
-    """Returns when the main thread has neither run nor wanted to for a while."""
+    """Returns once the main thread has run or been runnable for less than 5 ms within 200 ms."""
     schedstat = Path(f"/proc/{pid}/task/{pid}/schedstat")
 
     def busy() -> int:
@@ -110,20 +110,20 @@ def free_port() -> int:
 
 
 def connections(monitor: int) -> list[dict[str, Any]]:
-    """What a server says of its connections, if its configuration has `http: 127.0.0.1:<monitor>`."""
+    """Returns a server's list of connections; its configuration must contain `http: 127.0.0.1:<monitor>`."""
     with urllib.request.urlopen(f"http://127.0.0.1:{monitor}/connz?subs=1", timeout=5) as answer:
         found: list[dict[str, Any]] = json.load(answer)["connections"]
         return found
 
 
 def port_of(nc: Client) -> int | None:
-    """The port of the server that it is connected to."""
+    """The port of the server that the client is connected to."""
     url = nc.connected_url
     return None if url is None else url.port
 
 
 def alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Whether the process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -132,7 +132,7 @@ def alive(pid: int) -> bool:
 
 
 def in_threads(work: Callable[[int], None], count: int) -> None:
-    """Runs `work(0)`, `work(1)` … at once, each in a thread; their first error is raised here."""
+    """Runs `work(0)`, `work(1)` … at once, each in a thread; raises their first error."""
     failed: list[BaseException] = []
 
     def guarded(number: int) -> None:
@@ -151,7 +151,7 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """As many different ports as asked for, which the system gives to nobody who asks for any port."""
+    """Returns different free ports, below the range from which the system assigns ports."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     ports: list[int] = []
     with contextlib.ExitStack() as stack:
@@ -185,7 +185,7 @@ def python_blocks(text: str) -> list[str]:
 
 
 def run_example(block: str, url: str, folder: Path) -> str:
-    """Runs an example as it stands, in a folder of its own, with this server's address; what it prints."""
+    """Runs an example, with only the server's address replaced, in its own folder; returns its output."""
     assert "nats://localhost:4222" in block
     script = folder / "example.py"
     script.write_text(block.replace("nats://localhost:4222", url), "utf-8")
