@@ -1,4 +1,4 @@
-"""ATTRIBUTION: every published row is reported as what the stream has, among rejections, duplicates and new streams."""
+"""ATTRIBUTION: the result of every published row matches the stream, with rejections, duplicates and new streams."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def rows_of(dice: random.Random, number: int, count: int) -> tuple[list[str], li
 
 
 async def disturb(js: JetStreamContext, dice: random.Random, ended: asyncio.Event) -> int:
-    """Purges, and in part recreates, stream A while rows go into it. Returns how often."""
+    """Purges stream A repeatedly while rows are published to it; returns the number of purges."""
     times = 0
     while not ended.is_set():
         times += 1
@@ -77,7 +77,7 @@ async def one_round(js: JetStreamContext, dice: random.Random, number: int, coun
         await js.add_stream(name="A", subjects=["a.*"], max_msg_size=500)
     subjects, headers, ids = rows_of(dice, number, count)
     ended = asyncio.Event()
-    # A purge with `keep` removes what was stored, so those rounds only look at sequences of what is left.
+    # A purge with `keep` removes stored rows, so these rounds check only the sequences of the remaining ones.
     disturbing = asyncio.ensure_future(disturb(js, dice, ended)) if number % 4 == 2 else None
     result = await js.publish_batch(
         subjects,
@@ -105,13 +105,13 @@ async def one_round(js: JetStreamContext, dice: random.Random, number: int, coun
             continue
         counts["stored"] += 1
         there = found.get((subjects[row][0], seq))
-        # A duplicate has the sequence of the row with its id; what was purged is not there any more.
+        # A duplicate has the sequence of the row with its id; purged rows no longer exist.
         right = there in (name, ids[row]) or (there is None and disturbing is not None)
         counts["stored elsewhere"] += not right
 
 
 async def model(seconds: int) -> float:
-    """Steps of the model test in so many seconds."""
+    """Returns the number of steps that the model test makes in `seconds`."""
     command = ["cargo", "test", "--quiet", "--locked", "--no-default-features", MODEL, "--", "--nocapture"]
     env = {**os.environ, "JETARROW_MODEL_SECONDS": str(seconds), "JETARROW_MODEL_SEED": str(1_000_000)}
     done = await asyncio.to_thread(

@@ -1,4 +1,4 @@
-"""What an experiment finds: numbers, and for those that are judged the most that they may be."""
+"""Results of an experiment: numbers, some of them with an upper bound."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Figure:
 
     name: str
     value: float
-    # The most that it may be; None: it is only said.
+    # Upper bound; None: the number is reported without a verdict.
     most: float | None = None
-    # Beside the number: a unit, or why it is not judged.
+    # Printed after the number: a unit, or why there is no bound.
     note: str = ""
 
     @property
@@ -22,7 +22,7 @@ class Figure:
         return self.passed_by(1)
 
     def passed_by(self, busy: float) -> bool:
-        """As `passed`, where a time may be so many times longer."""
+        """Like `passed`, but a value in seconds may be `busy` times its bound."""
         return self.most is None or self.value <= self.most * (busy if self.note == "s" else 1)
 
     def __str__(self) -> str:
@@ -32,16 +32,16 @@ class Figure:
 
 
 def said(name: str, value: float, note: str = "") -> Figure:
-    """A number that is not judged."""
+    """A number without a bound."""
     return Figure(name, value, None, note)
 
 
-# How much longer anything may take in the suite: its machine is busy, and there a time says only that nothing hangs.
-# The yardstick itself, on a machine that does nothing else, allows no more than what is promised.
+# Factor for times in the test suite, whose machine is busy: a time there shows only that no call hangs.
+# The yardstick itself runs on an idle machine, with the bounds unchanged.
 BUSY = 6
 
 
 def check(figures: Sequence[Figure]) -> None:
-    """All that is judged has passed, on a busy machine."""
+    """Asserts that all numbers are within their bounds, on a busy machine."""
     failed = [str(figure) for figure in figures if not figure.passed_by(BUSY)]
     assert not failed, "; ".join(failed)

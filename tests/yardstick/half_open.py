@@ -1,4 +1,4 @@
-"""HALF-OPEN: a proxy swallows the bytes of both directions while one publishes, fetches and consumes."""
+"""HALF-OPEN: a proxy swallows the bytes of both directions while clients publish, fetch and consume."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .proxy import Proxy
 # The interval between two pings; None: the default, 10 s.
 FULL: dict[str, Any] = {"pings": [1.0, None]}
 SHORT: dict[str, Any] = {"pings": [1.0]}
-# The server has to find it too: until then it delivers to requests that nobody hears, as any server does.
+# The server must detect the break too: until then it delivers messages to pull requests of the broken connection.
 CONFIG = 'ping_interval: "1s"\nping_max: 1\n'
-# Seconds until it is found, for an interval of 1 s and for the default.
+# Maximum seconds until the break is detected, for an interval of 1 s and for the default.
 MOST = {1.0: 5.0, None: 25.0}
 COUNT, BLOCK = 20_000, 1_000
 
 
 class Break:
-    """When the bytes begin to be swallowed."""
+    """The moment when the proxy starts to swallow bytes."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -43,7 +43,7 @@ class Break:
 
 
 async def publish(nc: Client, break_: Break) -> None:
-    """Half of the rows go into the void."""
+    """Half of the rows are published after the break."""
 
     def rows() -> Iterator[pa.RecordBatch]:
         for first in range(0, COUNT, BLOCK):
@@ -95,7 +95,7 @@ WORK: list[Callable[[Client, Break], Awaitable[None]]] = [publish, publish_async
 
 
 async def once(server: NatsServer, ping: float | None) -> list[Figure]:
-    """Each on a connection of its own; the break comes while all are at it."""
+    """Runs each work on a connection of its own; the break happens while all of them run."""
     most = MOST[ping]
     found: dict[str, float] = {}
     break_ = Break()
@@ -114,7 +114,7 @@ async def once(server: NatsServer, ping: float | None) -> list[Figure]:
             interval = {} if ping is None else {"ping_interval": ping}
             clients.append(await jetarrow.connect(proxy.url, disconnected_cb=disconnected, **interval))
         tasks = [asyncio.ensure_future(work(nc, break_)) for work, nc in zip(WORK, clients, strict=True)]
-        # The readers wait for messages, the writers are at it.
+        # The consumers wait for messages while the publishers run.
         for durable in ("f", "c"):
             while not (await js.consumer_info("LATER", durable)).num_waiting:
                 await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""HOSTILE-SERVER: lies at connect and in the middle, each met by a process of its own."""
+"""HOSTILE-SERVER: invalid data at connect and later, each case with a client process of its own."""
 
 from __future__ import annotations
 

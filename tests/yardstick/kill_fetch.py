@@ -23,7 +23,7 @@ MOST = 2_000
 
 
 async def fetch(server: NatsServer, count: int, kills: int, confirm: bool) -> list[Figure]:
-    """Nothing is lost. What comes again is what was on its way, and acks that the server took and had not persisted."""
+    """No message is lost. Redelivered are messages in flight, and those whose acks the server had not persisted."""
     restarts = Restarts(server)
     at = [count * kill // (kills + 1) for kill in range(1, kills + 1)]
     rng = random.Random(1)
@@ -41,7 +41,7 @@ async def fetch(server: NatsServer, count: int, kills: int, confirm: bool) -> li
             if len(again) < kills and len(seen) >= at[len(again)]:
                 rate = rate or len(seen) / (time.monotonic() - begin)
                 again.append(0)
-                # While it fetches, or soon after.
+                # During a fetch, or soon after it.
                 asyncio.get_running_loop().call_later(rng.uniform(0, 0.02), restarts.begin)
             batch = await sub.fetch_batch(MOST, timeout=3)
             if not len(batch):
@@ -59,7 +59,7 @@ async def fetch(server: NatsServer, count: int, kills: int, confirm: bool) -> li
             try:
                 await batch.ack_sync(timeout=1)
                 confirmed += len(batch)
-            except errors.TimeoutError:  # What the server has forgotten, it does not confirm.
+            except errors.TimeoutError:  # The server does not confirm deliveries that it lost.
                 unconfirmed += 1
             longest = max(longest, time.monotonic() - asked)
     verb = "ack_sync" if confirm else "ack"
@@ -70,7 +70,7 @@ async def fetch(server: NatsServer, count: int, kills: int, confirm: bool) -> li
         Figure("fetched again after one kill", max(again), 2 * MOST + int(0.3 * rate)),
     ]
     if confirm:
-        # At a kill the batch under way, and one whose acks the server had not persisted.
+        # Per kill: the batch in flight, and one whose acks the server had not persisted.
         figures += [
             Figure("batches not confirmed", unconfirmed, 2 * kills),
             Figure("acks lost on the way", max(0, count - unconfirmed * MOST - confirmed), 0),

@@ -17,7 +17,7 @@ from ..survive.tools import Restarts, places, rss
 from .figures import BUSY, Figure, said
 
 FULL: dict[str, Any] = {"count": 1_000_000, "kills": 20}
-# So many kills that one of them meets a row that was stored and not answered.
+# Enough kills that one of them happens after a row was stored and before it was acknowledged.
 SHORT: dict[str, Any] = {"count": 200_000, "kills": 10}
 BLOCK = 1_000
 # Seconds from the last start to the end of the call.
@@ -25,19 +25,19 @@ SOON = 5.0
 
 
 def moments(count: int, kills: int) -> list[int]:
-    """After how many messages it is killed: the last one late, so that what follows it is over soon."""
+    """Message counts at which the server is killed; the last is near the end, so that the run ends soon after it."""
     return [count * (10 * kill) // (10 * kills + 1) // BLOCK * BLOCK for kill in range(1, kills + 1)]
 
 
 async def batch(server: NatsServer, count: int, kills: int) -> list[Figure]:
-    """Every row is stored once and is where its result says."""
+    """Every row is stored once, at the sequence that its result reports."""
     restarts, at = Restarts(server), moments(count, kills)
 
     def block(first: int) -> pa.RecordBatch:
         numbers = [str(i) for i in range(first, first + BLOCK)]
         return pa.record_batch({"data": [number.rjust(128) for number in numbers], "msg_id": numbers})
 
-    # Made before: a client that waits for its next rows has none in flight when the server is killed.
+    # Created in advance: a client that waits for its next rows has none in flight when the server is killed.
     blocks = {first: block(first) for first in range(0, count, BLOCK)}
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -69,7 +69,7 @@ async def batch(server: NatsServer, count: int, kills: int) -> list[Figure]:
 
 
 async def futures(server: NatsServer, count: int, kills: int) -> list[Figure]:
-    """Every message is stored once and is where its future says; what a kill interrupts is resolved soon after."""
+    """Every message is stored once, at the sequence of its future; futures pending at a kill resolve soon after."""
     restarts, at = Restarts(server), moments(count, kills)
     unresolved, longest = 0, 0.0
 
@@ -110,7 +110,7 @@ async def futures(server: NatsServer, count: int, kills: int) -> list[Figure]:
 
 
 async def compare(nc: Client, seqs: list[int | None]) -> list[Figure]:
-    """What is stored with where it is said to be."""
+    """Compares the stored messages with the reported sequences."""
     found = await places(nc.jetstream(), "S")
     wrong = sum(found.get(seq or 0) != number for number, seq in enumerate(seqs))
     return [
@@ -120,7 +120,7 @@ async def compare(nc: Client, seqs: list[int | None]) -> list[Figure]:
 
 
 async def quiet(_: Exception) -> None:
-    """Breaks are the experiment."""
+    """Ignores errors: disconnects are part of the experiment."""
 
 
 async def measure(count: int, kills: int) -> list[Figure]:

@@ -37,7 +37,7 @@ async def measure(every: int, kills: int) -> list[Figure]:
 
 
 def _killed(mode: object, rest: list[object], queue: bool) -> int:
-    """How often a writer was killed. The program fails where anything is lost, doubled or left behind."""
+    """Returns the number of kills. The program fails if anything is lost, duplicated or left behind."""
     with NatsServer() as server, tempfile.TemporaryDirectory() as folder:
         with jetarrow.sync.connect(server.url) as nc:
             js = nc.jetstream()

@@ -1,6 +1,6 @@
-"""LEADER: three servers; the leader of the stream is killed in a publish, that of the consumer in a fetch.
+"""LEADER: three servers; the stream's leader is killed during publishes, the consumer's leader during fetches.
 
-In full also frozen, which looks to the others like a loss of the network.
+The full form also freezes leaders, which the other servers cannot distinguish from a network failure.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ Leader = Callable[[], Awaitable[str | None]]
 
 
 class Faults:
-    """Breaks the leader of the moment, waits for the next one, mends the old one."""
+    """Breaks the current leader, waits for the next one, and restores the old one."""
 
     def __init__(self, js: JetStreamContext, servers: dict[str, NatsServer], leader: Leader) -> None:
         self.js, self.servers, self.leader = js, servers, leader
         self.elections: list[float] = []
         self.recovered: list[float] = []
-        # When the last message or ack came.
+        # Time of the last message or ack.
         self.last = 0.0
 
     async def next_leader(self, old: str | None) -> str:
         while True:
             try:
                 name = await self.leader()
-            except errors.Error:  # Nobody leads, or who was asked is gone.
+            except errors.Error:  # There is no leader, or the server is down.
                 name = None
             if name is not None and name != old:
                 return name
@@ -55,7 +55,7 @@ class Faults:
         await asyncio.wait_for(self.next_leader(old), 60)
         elected = time.monotonic()
         self.elections.append(elected - begin)
-        # The next fault comes once work goes on and the old leader is back: two of three are needed.
+        # The next fault follows once work continues and the old leader is available again: two of three must run.
         await until(lambda: self.last > elected, 30)
         self.recovered.append(self.last - elected)
         if stop:
@@ -78,11 +78,11 @@ class Faults:
 
 
 class Published:
-    """Blocks one after another, until all faults are over and all numbers are stored."""
+    """Publishes blocks until all faults are over and all numbers are stored."""
 
     def __init__(self, js: JetStreamContext, faults: Faults) -> None:
         self.js, self.faults = js, faults
-        # Where each number is said to be.
+        # The reported sequence of each number.
         self.places: dict[str, int] = {}
         self.most_tries = 0
 
@@ -95,7 +95,7 @@ class Published:
         await breaking
 
     async def _block(self, texts: list[str]) -> None:
-        """Rows that the old leader took with it are never answered: they are sent again by whoever published them."""
+        """Publishes a block; resends rows that were lost with the old leader and so are never acknowledged."""
         tries = 0
         while texts:
             tries += 1
@@ -113,7 +113,7 @@ class Published:
 async def fetching(
     patient: JetStreamContext, faults: Faults, count: int, kills: int, stops: int
 ) -> Counter[int | None]:
-    """Slow enough that all faults come in the middle."""
+    """Fetches slowly enough that all faults happen meanwhile."""
     seen: Counter[int | None] = Counter()
     breaking = asyncio.ensure_future(faults.all(kills, stops))
     sub = await patient.pull_subscribe_bind("d", "S")
@@ -121,7 +121,7 @@ async def fetching(
         most = max(1, count // (50 * (kills + stops)))
         try:
             batch = await sub.fetch_batch(most, timeout=2)
-        except errors.Error:  # No consumer leader: said at once, and asked again.
+        except errors.Error:  # No consumer leader: fails at once and is retried.
             await asyncio.sleep(0.1)
             continue
         seen.update(batch.seqs.to_pylist())

@@ -1,6 +1,6 @@
-"""A server that lies, and the client that meets it: `python -m tests.yardstick.liar <url>` is the client.
+"""A server that sends invalid data, and its client: `python -m tests.yardstick.liar <url>` runs the client.
 
-A lie is what is said instead of INFO, or after the first PING, SUB or PUB of the client.
+A lie is the data sent instead of INFO, or after a PING, SUB or PUB of the client.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jetarrow import errors
 from ..listener import Listener
 from ..survive.tools import rss
 
-# Seconds of every call of the client.
+# Timeout in seconds of every call of the client.
 TIMEOUT = 1.0
 INFO = b'INFO {"server_id":"L","version":"2.15.1","headers":true,"jetstream":true,"max_payload":1048576,"proto":1}\r\n'
 ENDLESS = 1 << 31
@@ -29,11 +29,11 @@ ENDLESS = 1 << 31
 class Lie:
     name: str
     text: bytes
-    # What it takes the place of, or what it comes after: info, ping, sub; pub: it is the payload of the answer.
+    # info: the text replaces INFO; ping, sub: it follows that verb; pub: it is the payload of the answer.
     at: str
-    # The text, again and again.
+    # Endless bytes follow the text.
     endless: bool = False
-    # MiB that a client may grow by. As much as one message may have it gathers: 64 MiB, and a margin.
+    # MiB that a client may grow by. It buffers at most one message of maximum size: 64 MiB, and a margin.
     most: float = 32.0
 
 
@@ -68,7 +68,7 @@ LIES = [
 
 
 class Liar(Listener):
-    """Speaks NATS until it lies."""
+    """Follows the protocol except for its lie."""
 
     def __init__(self, lie: Lie) -> None:
         self._lie = lie
@@ -106,7 +106,7 @@ class Liar(Listener):
 
 
 async def requests(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, list[bytes]]]:
-    """What a client says: verb and words; payloads are skipped, HPUB counts as PUB."""
+    """Yields a client's verbs with their arguments; payloads are skipped, HPUB counts as PUB."""
     while line := await reader.readline():
         verb, *words = line.split()
         if verb in (b"PUB", b"HPUB"):
@@ -118,7 +118,7 @@ async def requests(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, l
 
 
 def longest() -> Iterator[float]:
-    """The seconds since the last of these."""
+    """Yields the seconds since the previous value."""
     last = time.monotonic()
     while True:
         now = time.monotonic()
@@ -127,7 +127,7 @@ def longest() -> Iterator[float]:
 
 
 async def client(url: str) -> None:
-    """Connects, subscribes, publishes, asks and closes; what became of it, as one line of JSON."""
+    """Connects, subscribes, publishes, requests and closes; prints the outcome as one line of JSON."""
     before, peak = rss(), 0.0
 
     async def watch() -> None:
@@ -176,7 +176,7 @@ async def client(url: str) -> None:
         try:
             await nc.close()
         except Exception as error:
-            # Its time is not counted: it waits up to 2 s for what was given.
+            # The time of close is not counted: it waits up to 2 s for pending messages.
             if not isinstance(error, errors.Error | OSError):
                 untyped.append(repr(error))
     watching.cancel()

@@ -59,7 +59,7 @@ class Healthy:
 
     async def fetch(self) -> None:
         if not await self.sub.fetch(5, no_wait=True):
-            # All were fetched: from the beginning.
+            # All messages were fetched: more are published.
             await self.js.publish_batch("c.a", [b"x" * 128] * 5_000)
 
     @property
@@ -76,7 +76,7 @@ class Healthy:
 
 
 async def times(call: Call, count: int) -> list[float]:
-    """Seconds of each of so many calls."""
+    """Returns the seconds of each of `count` calls."""
     found = []
     for _ in range(count):
         begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A TCP proxy that can swallow what passes: a half-open connection, of which neither end is told."""
+"""A TCP proxy that can swallow all data: neither end is notified that the connection is half-open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..listener import Listener
 
 
 class Proxy(Listener):
-    """Between clients and a server on loopback."""
+    """Forwards between clients and a server on loopback."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -16,7 +16,7 @@ class Proxy(Listener):
         self._age = 0
 
     def swallow(self) -> None:
-        """From now on nothing passes on the connections that there are, in either direction; new ones work."""
+        """Discards all further data of the existing connections, in both directions; new ones work."""
         self._age += 1
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -31,7 +31,7 @@ class Proxy(Listener):
                         await sink.drain()
             except ConnectionError:
                 pass
-            # A swallowed end is swallowed too.
+            # The end of a swallowed connection is not forwarded either.
             if born == self._age:
                 sink.close()
 

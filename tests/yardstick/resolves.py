@@ -19,12 +19,12 @@ from .figures import Figure, said
 
 FULL: dict[str, Any] = {"timeout": 2.0, "flooded": True}
 SHORT: dict[str, Any] = {"timeout": 0.5, "flooded": False}
-# Seconds beyond its own deadline.
+# Seconds that a verb may take beyond its deadline.
 SPARE = 1.0
 
 
 class Ready:
-    """What the verbs need, made while the server was well."""
+    """Objects that the verbs need, created while the server is healthy."""
 
     def __init__(self, nc: Client, js: JetStreamContext, timeout: float) -> None:
         self.nc, self.js, self.timeout = nc, js, timeout
@@ -81,7 +81,7 @@ VERBS: dict[str, Callable[[Ready], Awaitable[object]]] = {
     "delete_consumer": lambda at: at.js.delete_consumer("S", "other"),
     "pull_subscribe": lambda at: at.js.pull_subscribe("s.>", durable="e"),
 }
-# What waits for a message that does not come says so with an empty result, or a timeout: both are ends.
+# A verb that waits for a message may end with an empty result or with a timeout.
 Way = Callable[[NatsServer, Ready], AbstractAsyncContextManager[None]]
 
 
@@ -126,7 +126,7 @@ async def frozen(server: NatsServer, at: Ready) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def flooded(server: NatsServer, at: Ready) -> AsyncIterator[None]:
-    """Nothing more goes out: the link's buffers and the client's queue are full."""
+    """No more data is sent: the socket's buffers and the client's queue are full."""
     await asyncio.to_thread(server.pause)
     try:
         async with asyncio.timeout(5):
@@ -153,7 +153,7 @@ async def closed(server: NatsServer, at: Ready) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def closing(server: NatsServer, at: Ready) -> AsyncIterator[None]:
-    """Closed while the server is silent and the calls wait."""
+    """The connection is closed while the server is frozen and the calls wait."""
     await asyncio.to_thread(server.pause)
     closing = asyncio.get_running_loop().call_later(0.1, lambda: tasks.append(asyncio.ensure_future(at.nc.close())))
     tasks: list[asyncio.Task[None]] = []
@@ -177,7 +177,7 @@ WAYS: dict[str, Way] = {
 
 
 async def one(verb: str, at: Ready, patience: float) -> tuple[str, float, BaseException | None]:
-    """How it ended, after how many seconds: ok, late, or an error."""
+    """Returns the outcome (ok, late or the error's type), the seconds, and the error."""
     begin = time.monotonic()
     task = asyncio.ensure_future(VERBS[verb](at))
     done, _ = await asyncio.wait([task], timeout=patience)
@@ -205,7 +205,7 @@ async def measure(timeout: float, flooded: bool) -> list[Figure]:
                 at = await Ready(nc, js, timeout).prepare()
                 async with way(server, at):
                     verbs = list(VERBS)
-                    # One that spoils the others comes last, alone.
+                    # Verbs that break the others run last, one at a time.
                     at_once = [verb for verb in verbs if verb not in ("purge_stream", "delete_consumer")]
                     patience = timeout + SPARE + 0.5
                     ends = await asyncio.gather(*(one(verb, at, patience) for verb in at_once))
@@ -234,7 +234,7 @@ async def measure(timeout: float, flooded: bool) -> list[Figure]:
 
 
 async def quiet(_: Exception) -> None:
-    """What the connection meets is the experiment."""
+    """Ignores errors: they are part of the experiment."""
 
 
 async def clear(server: NatsServer) -> None:

@@ -1,7 +1,7 @@
-"""ROLLBACK: whatever keeps a position notices a store that was put back, and takes nothing ordinary for that.
+"""ROLLBACK: everything that keeps a position detects a restored older store, and no ordinary event is taken for one.
 
 Rounds on one server and on three replicas; then restarts, kills, purges, expiries, deletes, compactions and leader
-changes, with a mirror, after which all holders must have gone on; then what the comparison costs.
+changes, with a mirror, after which all holders must continue; then the cost of the comparison.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .kill_pub import quiet
 FULL: dict[str, Any] = {"rounds": 50, "cluster_rounds": 5, "events": 1_000, "changes": 60, "reconnects": 100, "seed": 1}
 SHORT: dict[str, Any] = {"rounds": 1, "cluster_rounds": 1, "events": 30, "changes": 3, "reconnects": 3, "seed": 2}
 STREAM, MIRROR, BUCKET = "ROLLED", "MIRRORED", "B"
-# Seconds until a holder must have gone on, or ended.
+# Timeout in seconds for a holder to continue or to end.
 PATIENCE = 60
 
 
@@ -41,7 +41,7 @@ async def connection(urls: Any) -> Any:
 
 
 async def patiently(call: Callable[[], Awaitable[Any]]) -> Any:
-    """A call that is made again while a server recovers its streams, or has no leader."""
+    """Retries a call while a server recovers its streams or has no leader."""
     begin = time.monotonic()
     while True:
         try:
@@ -53,7 +53,10 @@ async def patiently(call: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def publish(js: JetStreamContext, count: int, word: str) -> int:
-    """So many messages and keys; the last sequence. What was stored and not acknowledged may be there twice."""
+    """Publishes `count` messages and keys; returns the last sequence.
+
+    A message that was stored and not acknowledged may be stored twice.
+    """
     last = 0
     kv = await patiently(lambda: js.key_value(BUCKET))
     for number in range(count):
@@ -101,7 +104,7 @@ async def _watched(js: JetStreamContext) -> Any:
 
 
 class Holders:
-    """All of them, on one connection of their own; a sink beside them, which is run again and again."""
+    """All holders, on one connection of their own, and a sink that is run repeatedly."""
 
     def __init__(self, js: JetStreamContext, folder: Path, *, mirrored: bool) -> None:
         self.js, self.folder = js, folder
@@ -128,7 +131,7 @@ class Holders:
             self.sink_error = error
 
     async def end(self) -> list[BaseException]:
-        """The errors that they ended with."""
+        """Stops all holders; returns the errors that they ended with."""
         errors = [error for error in [*(holder.error for holder in self.all), self.sink_error] if error is not None]
         for holder in self.all:
             holder.task.cancel()
@@ -144,7 +147,7 @@ async def prepare(js: JetStreamContext, replicas: int) -> None:
 
 
 async def one_rollback(servers: list[NatsServer], dice: random.Random) -> tuple[int, int]:
-    """How many holders there were, and how many of them did not notice."""
+    """Returns the number of holders, and of those that did not detect the rollback."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         urls = [server.url for server in servers]
@@ -178,7 +181,7 @@ async def one_rollback(servers: list[NatsServer], dice: random.Random) -> tuple[
 
 
 class Ordinary:
-    """Events that any server has, none of which takes a message back that it acknowledged."""
+    """Ordinary events of a server, which are no rollbacks."""
 
     def __init__(self, server: NatsServer, js: JetStreamContext, dice: random.Random) -> None:
         self.server, self.js, self.dice = server, js, dice
@@ -237,7 +240,7 @@ class Ordinary:
 
 
 async def false_alarms(events: int, dice: random.Random) -> list[Figure]:
-    """As many ordinary events on one server; after each, all holders have gone on."""
+    """Runs `events` ordinary events on one server; after each, all holders must continue."""
     async with AsyncExitStack() as stack:
         server = stack.enter_context(NatsServer())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -261,7 +264,7 @@ async def false_alarms(events: int, dice: random.Random) -> list[Figure]:
 
 
 async def leader_changes(changes: int, dice: random.Random) -> list[Figure]:
-    """Three replicas: the leader steps down, or its server is killed and comes back."""
+    """Three replicas: the leaders step down, or a server is killed and restarted."""
     async with AsyncExitStack() as stack:
         servers = stack.enter_context(cluster())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -309,7 +312,7 @@ async def cost(reconnects: int) -> Figure:
         await holders.sink()
         for _ in range(reconnects):
             await nc.force_reconnect()
-            # What comes after it is read once the position was compared.
+            # A message stored afterwards is read once the position has been compared.
             await holders.until(await publish(js, 1, "word"))
             await holders.sink()
         assert not await holders.end()

@@ -1,4 +1,4 @@
-"""SLOW-SUB: messages to a subscription that nobody reads."""
+"""SLOW-SUB: messages to a subscription that is not read while they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NO-LEAK SOAK: timeouts, cancelled calls, reconnects and clients by the thousand; what stays is counted."""
+"""NO-LEAK SOAK: thousands of timeouts, cancelled calls, reconnects and clients; leaked resources are counted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def held() -> tuple[float, int, int, int]:
 
 
 async def settled() -> tuple[float, int, int, int]:
-    """The same once the number of native tasks stays as it is: not every verb waits for the end of its own."""
+    """Like `held`, once the number of native tasks is stable: not every method waits for the end of its tasks."""
     seen: list[int] = []
     while len(seen) < 20 or len(set(seen[-20:])) > 1:
         seen.append(alive_tasks())
@@ -48,11 +48,11 @@ async def settled() -> tuple[float, int, int, int]:
 
 
 class Soak:
-    """One client for the first three, whose messages to `deaf` nobody answers."""
+    """Timeouts, cancels and reconnects share one client; its messages to `deaf` are not answered."""
 
     def __init__(self, server: NatsServer, nc: Any) -> None:
         self.server, self.nc = server, nc
-        # Its publisher ends once what was cancelled has timed out.
+        # Its publisher ends once the cancelled publishes have timed out.
         self.js = nc.jetstream()
 
     async def timeouts(self, count: int) -> None:
@@ -123,7 +123,7 @@ def one_of_each_sync(url: str) -> None:
 
 
 def listen(port: int, subject: str = "deaf.>") -> threading.Event:
-    """A process of its own would count as well: a raw subscription that answers nothing."""
+    """Starts a thread with a raw subscription that never answers; setting the returned event ends it."""
     import socket
 
     over = threading.Event()
@@ -146,7 +146,7 @@ async def child(form: dict[str, int]) -> None:
         async with await jetarrow.connect(server.url, error_cb=quiet) as nc:
             soak = Soak(server, nc)
             for name, count in form.items():
-                # Caches and arenas reach their size first.
+                # Warm-up: caches and allocator arenas reach their size.
                 await getattr(soak, name)(min(count, 20_000))
                 before = await settled()
                 await getattr(soak, name)(count)
@@ -168,7 +168,7 @@ async def measure(**form: int) -> list[Figure]:
         memory, descriptors, threads, tasks = found["grown"]
         figures += [
             said(found["name"], found["count"]),
-            # A client's memory is not counted in bytes a client: of any number of them nothing stays.
+            # The bound for clients does not depend on their number.
             Figure(
                 "growth", memory, CLIENTS if found["name"] == "clients" else found["count"] * EACH / 2**20 + KEPT, "MiB"
             ),

@@ -1,4 +1,4 @@
-"""STALLED: the server is frozen while one publishes as fast as it goes; then it goes on."""
+"""STALLED: the server is frozen while a client publishes at full speed, and resumed later."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jetarrow.server import NatsServer
 from ..survive.tools import FLAT, Ticker, places, rss, trimmed_rss
 from .figures import Figure, said
 
-# Of 64 KiB fewer messages, so that what is in flight is not larger: how much a frozen server's socket still takes is up
-# to the kernel (9 to 16 MiB were seen), and what it does not take is not in flight.
+# Fewer messages of 64 KiB, so that no more bytes are in flight. The kernel decides how many bytes a frozen server's
+# socket accepts (9 to 16 MiB were measured); bytes that it does not accept are not in flight.
 FULL: dict[str, Any] = {"stop": 60.0, "sizes": {1_024: (60_000, 5_000), 65_536: (6_000, 75)}}
 SHORT: dict[str, Any] = {"stop": 10.0, "sizes": {1_024: (60_000, 5_000)}}
 # Seconds that a tick of the event loop may be late.
@@ -26,9 +26,9 @@ AT_REST = "the process, with all in flight"
 async def sit_out(
     server: NatsServer, ticker: Ticker, stop: float, window: int, state: Callable[[], tuple[int, int]]
 ) -> list[Figure]:
-    """The server is frozen: waits until nothing moves, and `stop` seconds more; then the server goes on.
+    """Waits until a frozen server's client makes no progress, and `stop` seconds more; then resumes the server.
 
-    `state` tells how many messages are unanswered and how many are answered.
+    `state` returns the number of unanswered and of answered messages.
     """
     before, patience = None, time.monotonic() + 30
     # A busy machine may pause while the window is filled.
@@ -60,7 +60,7 @@ def at_rest(figures: list[Figure]) -> float:
 
 
 async def batch(server: NatsServer, ticker: Ticker, stop: float, size: int, count: int, window: int) -> list[Figure]:
-    """No id, so a row that is sent twice is there twice."""
+    """Rows have no id, so a row that is sent twice is stored twice."""
     block = window // 5
     frozen = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -84,11 +84,11 @@ async def batch(server: NatsServer, ticker: Ticker, stop: float, size: int, coun
             yield rows
 
     schema = pa.schema({"data": pa.string()})
-    # With the default pings a server that stands still for 20 s is taken for gone: HALF-OPEN.
+    # With the default pings, a server that is frozen for 20 s counts as disconnected (see HALF-OPEN).
     async with await jetarrow.connect(server.url, ping_interval=2 * stop) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
-        # What the allocators of Arrow and Python keep after as much is not what this costs.
+        # Warm-up, so that memory retained by the allocators of Arrow and Python is not counted as growth.
         warm = pa.RecordBatchReader.from_batches(schema, blocks(count // 3))
         (await js.publish_batch("s.a", warm, max_inflight=window)).raise_for_errors()
         await js.purge_stream("S")

@@ -1,4 +1,4 @@
-"""STORES: buckets, objects and sinks while leaders change; and a thousand cycles of each, after which nothing stays."""
+"""STORES: buckets, objects and sinks during leader changes; then a thousand cycles of each, which must not leak."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEPT = 8.0
 
 
 class Work:
-    """Puts, objects and rows, one after another, until told to stop; what was acknowledged is kept."""
+    """Stores keys, objects and rows until `over` is set; counts the acknowledged ones."""
 
     def __init__(self, js: JetStreamContext, folder: Path) -> None:
         self.js, self.folder = js, folder
@@ -59,7 +59,7 @@ class Work:
         return all(now > then for now, then in zip(self.done, before, strict=True))
 
     async def _again(self, kind: str, call: Callable[[], Awaitable[Any]]) -> None:
-        """A call that is made again where a leader went away."""
+        """Retries a call until it succeeds; it fails while there is no leader."""
         while True:
             try:
                 await call()
@@ -92,7 +92,7 @@ class Work:
             self.rows += ROWS
 
     async def archive(self) -> None:
-        """A sink that is made again where it ends with an error."""
+        """Archives with a sink, which is recreated if it ends with an error."""
         while not self.over:
             sink = self.js.to_parquet(STREAM, self.folder, follow=True, seconds=0.5)
             try:
@@ -105,7 +105,7 @@ class Work:
                 await sink.close()
 
     async def check(self) -> list[Figure]:
-        """What was acknowledged is there."""
+        """Checks that everything acknowledged is stored."""
         lost = damaged = 0
         for number in range(self.puts):
             entry = await patiently(partial(self.kv.get, f"k{number}"))
@@ -129,7 +129,7 @@ class Work:
 
 
 async def leaders(changes: int) -> list[Figure]:
-    """Leaders step down, and their servers are killed, while all of it goes on."""
+    """Leaders step down and servers are killed while all work continues."""
     dice = random.Random(1)
     async with AsyncExitStack() as stack:
         servers = stack.enter_context(cluster())
@@ -185,14 +185,14 @@ class Cycles:
     async def sink(self) -> None:
         await self.js.publish(f"{STREAM}.a", b"row")
         await self.js.to_parquet(STREAM, self.folder / "archive").run()
-        # As many records as cycles would be a cost of their own.
+        # One record per cycle would add a cost of its own.
         shutil.rmtree(self.folder / "archive")
 
     async def backup(self) -> None:
         place = self.folder / "backup"
         await self.js.backup_stream("SMALL", place)
         await self.js.delete_stream("SMALL")
-        # Just after it was deleted the server (2.15) refuses some restores.
+        # The server (2.15) rejects some restores just after the deletion.
         await patiently(lambda: self.js.restore_stream(place))
         shutil.rmtree(place, ignore_errors=True)
 
