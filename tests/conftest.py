@@ -22,7 +22,7 @@ from jetarrow.server import NatsServer
 
 # The server that development uses; `make test-servers` brings older ones.
 NEWEST = (2, 15)
-# What an older server does not say, and no client can ask for.
+# Tests of responses that only the newest server sends, without a feature that a client can check for.
 NEWEST_ONLY = {"test_what_this_version_does_not_know_is_sent_back"}
 
 
@@ -46,7 +46,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With an older server, a test that ends with the client saying what that server lacks is skipped."""
+    """Skips a test that ends with `UnsupportedError`, if the server is older than the newest."""
     report = yield
     error = call.excinfo.value if call.excinfo else None
     if isinstance(error, UnsupportedError) and "needs nats-server" in str(error) and server_version() < NEWEST:
@@ -74,7 +74,7 @@ def sync_js(nats_url: str) -> Iterator[jetarrow.sync.JetStream]:
 
 @pytest.fixture
 def stream(nats_url: str) -> Iterator[str]:
-    """A new stream; it takes the subjects `<its name>.>`."""
+    """A new stream of the subjects `<its name>.>`."""
     name = f"T{uuid.uuid4().hex[:10]}"
     with jetarrow.sync.connect(nats_url) as nc:
         js = nc.jetstream()

@@ -1,4 +1,4 @@
-"""A server on loopback that a test plays itself."""
+"""A server on loopback whose protocol a test implements."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Self
 
 
 class Listener(ABC):
-    """Serves connections while its block lasts; what still runs at the end is cancelled."""
+    """Serves connections while its block lasts; tasks that still run at its end are cancelled."""
 
     _tasks: set[asyncio.Task[None]]
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the server."""
         return f"nats://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A link to a server that is slow: all bytes arrive, later."""
+"""A slow link to a server: all bytes arrive, but later."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ PACKET = 4096
 
 
 class SlowLink:
-    """A proxy on 127.0.0.1. `delay` seconds each way, which may be changed at any time; the order stays.
+    """A proxy on 127.0.0.1 that delays bytes by `delay` seconds each way and keeps their order.
 
-    It carries `rate` bytes a second each way; None is no bound. Chunks that contain `swallowed` vanish. `most_held` is
-    the most bytes that were under way to the client at a time; `pulls` are the requests of pull consumers, in order;
-    `asked` counts requests of JetStream's API; `came` the bytes that came from the server. When `marker` goes to the
-    server for the second time, `between` runs before what follows it.
+    `delay` may change at any time. The proxy forwards `rate` bytes per second each way, or without a limit if `rate` is
+    None. It drops chunks that contain `swallowed`. `most_held` is the maximum number of bytes in flight to the client;
+    `pulls` contains the requests of pull consumers, in order; `asked` counts requests to the JetStream API; `came`
+    counts bytes received from the server. After the second `marker` sent to the server, `between` runs before the next
+    bytes are sent.
     """
 
     def __init__(self, delay: float, rate: float | None = None) -> None:
@@ -44,10 +45,10 @@ class SlowLink:
         return self._said.count(f" $JS.API.{verb}.".encode())
 
     def _second(self, chunk: bytes) -> int | None:
-        """Where in this chunk the marker ends that goes to the server for the second time."""
+        """The offset in this chunk at which the second marker ends; None if it does not."""
         if self.marker is None:
             return None
-        # It may have begun in the chunk before.
+        # The marker may begin in the previous chunk.
         seen = self._tail + chunk
         found = [match.end() for match in re.finditer(re.escape(self.marker), seen)]
         second = found[1 - self._marked] - len(self._tail) if self._marked < 2 <= self._marked + len(found) else None

@@ -1,4 +1,4 @@
-"""Hypothesis, in the one way in which the tests use it: bounded, the same each time; and tables of any Arrow types."""
+"""Settings that make Hypothesis tests bounded and deterministic, and strategies for tables of any Arrow types."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-# A type of Arrow, and what makes its values out of Python's objects, as `pa.array` takes them.
+# An Arrow type, and a strategy for its values as Python objects that `pa.array` accepts.
 Kind = tuple[pa.DataType, st.SearchStrategy[Any]]
 UNITS = ("s", "ms", "us", "ns")
 ZONES = (None, "UTC", "Europe/Berlin", "+05:30", "America/St_Johns")
 
 
 def bounded(examples: int) -> settings:
-    """So many examples, the same in every run, however slow the machine is; nothing is kept in between."""
+    """Settings for this number of examples, the same in every run, without a deadline or a database."""
     return settings(
         max_examples=examples,
         derandomize=True,
@@ -28,50 +28,50 @@ def bounded(examples: int) -> settings:
     )
 
 
-# Any text that UTF-8 has; more often than by chance what stands beside the surrogates, and what JSON escapes.
+# Any text that UTF-8 can encode. Neighbours of the surrogates and characters that JSON escapes are more frequent.
 TEXTS = st.text(
     st.characters(exclude_categories=["Cs"])
     | st.sampled_from('"\\/\b\f\n\r\t\0\x1f\x7f\ud7ff\ue000\uffff\ufeff\u2028\u2029\U00010000\U0010ffff'),
     max_size=6,
 )
 
-# A name with a zero does not survive Arrow's C interface, whose texts end with one.
+# Arrow's C interface truncates a name at a zero, because its strings are zero-terminated.
 NAMES = TEXTS.map(lambda text: text.replace("\0", "0"))
 
 
 def whole(bits: int, signed: bool = True) -> st.SearchStrategy[int]:
-    """Integers of so many bits."""
+    """Integers of this number of bits."""
     return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else st.integers(0, 2**bits - 1)
 
 
 def floats(width: Any) -> st.SearchStrategy[float]:
-    """Those that JSON has."""
+    """Floats that JSON can represent."""
     return st.floats(width=width, allow_nan=False, allow_infinity=False)
 
 
 @st.composite
 def decimals(draw: st.DrawFn) -> Kind:
-    """Of every precision and scale."""
+    """Decimals of every precision and scale."""
     make, most = draw(st.sampled_from([(pa.decimal128, 38), (pa.decimal256, 76)]))
     precision = draw(st.integers(1, most))
     scale = draw(st.integers(-3, precision))
 
     def value(number: int) -> decimal.Decimal:
-        # The constructor, unlike arithmetic, knows no precision.
+        # The constructor, unlike arithmetic, is not limited by a precision.
         return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
     return make(precision, scale), st.integers(1 - 10**precision, 10**precision - 1).map(value)
 
 
 def timestamps() -> st.SearchStrategy[Kind]:
-    """Of every unit, over all that their 64 bits can say."""
+    """Timestamps of every unit, over the whole range of 64 bits."""
     kinds = st.builds(pa.timestamp, st.sampled_from(UNITS), st.sampled_from(ZONES))
-    # More often than by chance in years that ISO 8601 has.
+    # Years that ISO 8601 can represent are more frequent.
     near = {"s": 10**9, "ms": 10**12, "us": 10**15, "ns": 10**18}
     return kinds.map(lambda kind: (kind, whole(64) | st.integers(-9 * near[kind.unit], 9 * near[kind.unit])))
 
 
-# What JSON holds and gives back by its type; docs/tables.md says so.
+# Types that a read of JSON restores, see docs/tables.md.
 JSON_SCALARS: st.SearchStrategy[Kind] = st.one_of(
     st.sampled_from(
         [
@@ -91,7 +91,7 @@ JSON_SCALARS: st.SearchStrategy[Kind] = st.one_of(
 )
 
 
-# What JSON holds, and reads back by another type.
+# Types that JSON can represent, but that are read as another type.
 LOOSE_SCALARS: st.SearchStrategy[Kind] = st.one_of(
     st.sampled_from(
         [
@@ -112,7 +112,7 @@ DICTIONARIES: st.SearchStrategy[Kind] = st.sampled_from(
         (pa.dictionary(pa.int8(), pa.int64()), whole(64)),
     ]
 )
-# What only Arrow messages hold.
+# Types and values that only Arrow messages can contain.
 ARROW_SCALARS: st.SearchStrategy[Kind] = st.sampled_from(
     [
         (pa.float64(), st.floats(allow_nan=False)),
@@ -128,7 +128,7 @@ def _or_null(values: st.SearchStrategy[Any], nullable: bool) -> st.SearchStrateg
 
 @st.composite
 def _nested(draw: st.DrawFn, kinds: st.SearchStrategy[Kind], fixed: bool) -> Kind:
-    """A list, a struct or a map of them."""
+    """A list, a struct or a map of the given kinds."""
     shape = draw(st.sampled_from(["list", "large list", "struct", "map", *(["fixed list"] if fixed else [])]))
     if shape == "struct":
         names = draw(st.lists(NAMES, max_size=3, unique=True))
@@ -152,13 +152,13 @@ def _nested(draw: st.DrawFn, kinds: st.SearchStrategy[Kind], fixed: bool) -> Kin
 
 
 def kinds(scalars: st.SearchStrategy[Kind], fixed: bool = False) -> st.SearchStrategy[Kind]:
-    """The scalars, and what is nested of them; `fixed`: lists of one length, too."""
+    """The scalars, and types nested from them; with `fixed` also lists of a fixed size."""
     return st.recursive(scalars, lambda inner: _nested(inner, fixed), max_leaves=4)
 
 
 @st.composite
 def tables(draw: st.DrawFn, kinds: st.SearchStrategy[Kind], names: Sequence[str] | None = None) -> pa.Table:
-    """A table of up to four columns and six rows, also of none, in one piece or cut anywhere."""
+    """A table of one to four columns and at most six rows, in one piece or cut anywhere."""
     chosen = list(names) if names else draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
     rows = draw(st.integers(0, 6))
     fields, arrays = [], []

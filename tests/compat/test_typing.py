@@ -40,11 +40,11 @@ def test_mypy(tmp_path: Path) -> None:
     files = sorted(SCRIPTS.glob("*.py"))
     assert len(files) >= 8
     place = Path(jetarrow.__file__).parents[1]
-    # What is installed is found without it.
+    # An installed package is found without MYPYPATH.
     found_by = {} if place.name == "site-packages" else {"MYPYPATH": str(place)}
     run = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", *map(str, files), str(wrong)],
-        # Somewhere without a configuration: as in a user's project.
+        # A folder without a configuration, as a user's project may be.
         cwd=tmp_path,
         env={**os.environ, **found_by},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""How a watch ends that was stopped."""
+"""The end of a watch after `stop()`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .face import Face, subject
 
 
 async def test_updates_of_a_stopped_watch_of_keys(face: Face, js: Any) -> None:
-    """What had come is handed out, then a mark for the end, once; then nothing comes any more."""
+    """`updates()` returns the received entries, then the end marker once, then nothing."""
     kv = await js.create_key_value(bucket=(bucket := subject()))
     watcher = await kv.watchall()
     assert await watcher.updates() is None
@@ -23,7 +23,7 @@ async def test_updates_of_a_stopped_watch_of_keys(face: Face, js: Any) -> None:
     await js.delete_key_value(bucket)
 
 
-async def test_what_had_come_before_stop(js: Any, nc: Any) -> None:
+async def test_iteration_yields_entries_received_before_stop(js: Any, nc: Any) -> None:
     kv = await js.create_key_value(bucket=(bucket := subject()))
     watcher = await kv.watchall()
     assert await watcher.updates() is None
@@ -36,7 +36,7 @@ async def test_what_had_come_before_stop(js: Any, nc: Any) -> None:
     await js.delete_key_value(bucket)
 
 
-async def test_who_waits_for_a_stopped_watch(js: Any) -> None:
+async def test_stop_ends_a_pending_updates_call(js: Any) -> None:
     kv = await js.create_key_value(bucket=(bucket := subject()))
     watcher = await kv.watchall()
     assert await watcher.updates() is None
@@ -48,7 +48,7 @@ async def test_who_waits_for_a_stopped_watch(js: Any) -> None:
 
 
 async def test_updates_of_a_stopped_watch_of_objects(face: Face, js: Any) -> None:
-    """Nothing comes, and nothing says so."""
+    """`updates()` returns neither an entry nor an end marker."""
     store = await js.create_object_store(bucket := subject())
     watcher = await store.watch()
     assert await watcher.updates() is None

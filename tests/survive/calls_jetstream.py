@@ -139,7 +139,7 @@ def batch_ack_sync(at: Setting) -> None:
 
 @call("MessageBatch.ack")
 def batch_ack(at: Setting) -> None:
-    """More than the socket takes."""
+    """Sends more bytes than the socket can buffer."""
     batch = at.sub.fetch_batch(10)
     at.freeze()
     while True:
@@ -176,7 +176,7 @@ def lag(at: Setting) -> None:
 
 @call("Sink.run")
 def sink_run(at: Setting) -> None:
-    """It waits for the stream in a thread of its own, with a folder that it gives back."""
+    """It waits for the stream in a thread of its own, and releases its folder."""
     with tempfile.TemporaryDirectory() as folder:
         sink = at.nc.jetstream(timeout=LONG).to_parquet(at.stream, folder, rows=5, follow=True)
         sink.step()

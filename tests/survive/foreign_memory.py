@@ -21,7 +21,7 @@ import pyarrow as pa
 from jetarrow.server import NatsServer
 
 ROWS = 64
-# Above this a payload is written from where it lies.
+# Bytes of a payload: one is large enough to be written without a copy, the other is not.
 LARGE, SMALL = 32 << 10, 100
 
 
