@@ -21,7 +21,7 @@ PASSWORD = "hunter2-of-the-environment"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that is ended in a call of Spark's leaves the others answers that are not theirs: it has more time."""
+    """Raises the timeout: a test aborted in a call to Spark leaves its response to the tests after it."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.get_closest_marker("timeout") is None:
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     scratch = tmp_path_factory.mktemp("spark")
-    # Executors take whatever `python3` is on the PATH if nobody tells them otherwise.
+    # Without this, executors use the `python3` on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["JETARROW_TEST_PASSWORD"] = PASSWORD
@@ -53,7 +53,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.eventLog.compress", "false")
         .getOrCreate()
     )
-    # A failing task is what many tests are about; the JVM's account of it would bury a real failure.
+    # Many tests make tasks fail; the JVM's log of these would hide a real failure.
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
@@ -61,7 +61,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def password() -> str:
-    """What `env:JETARROW_TEST_PASSWORD` refers to."""
+    """The value that `env:JETARROW_TEST_PASSWORD` refers to."""
     return PASSWORD
 
 
@@ -105,7 +105,7 @@ def write(nats_url: str) -> Callable[..., None]:
 
 @pytest.fixture
 def stored(nats_url: str) -> Callable[..., list[Stored]]:
-    """`stored(stream, url=)`: all messages in their order; each says which stream it was meant for."""
+    """`stored(stream, url=)` returns all messages in order, and checks the expected stream in their headers."""
 
     def stored(stream: str, *, url: str = nats_url) -> list[Stored]:
         with jetarrow.sync.connect(url) as nc:

@@ -36,7 +36,7 @@ SCHEMA = pa.schema({"order": pa.int64(), "data": pa.binary()})
 
 
 def rows_of(order: int, count: int) -> list[dict[str, Any]]:
-    """Rows of one group; the first two say the same, in every group."""
+    """Rows of one group; the first two have the same data, in every group."""
     return [{"order": order, "data": b"same" if i < 2 else b"%d of %d" % (i, order)} for i in range(count)]
 
 
@@ -110,7 +110,7 @@ def test_ids_of_the_rows_own(run: Run, streams: Streams, stored: Read) -> None:
     assert run(name, rows, scope="another query").duplicates == 3
     with pytest.raises(ValueError, match="row 3 of partition 0: it has the msg_id 'b' of another"):
         run(name, rows, batch(rows_of(2, 1)).append_column("msg_id", pa.array(["b"])))
-    # An id of another row: the group is not there, nor may it be taken for one that is.
+    # A row has the id of another one: the group is not stored, and must not be taken for a stored one.
     with pytest.raises(Error, match=r"store group order=3: stream '.*' has 1 of its 2 rows, because it has changed"):
         run(name, batch(rows_of(3, 2)).append_column("msg_id", pa.array(["x", "b"])))
     assert [message.id for message in stored(name)] == ["a", "b", "c"]
@@ -133,7 +133,7 @@ def test_with_a_state_past_the_window(run: Run, streams: Streams, stored: Read) 
     with pytest.raises(RuntimeError):
         GroupWriter(options, window=0.1, scope="q", partition=0, name=at).write(dies())
     wait_until(lambda: len(stored(name)) > 0)
-    # Other ids, so that the server knows none of them: only the state's tag tells.
+    # Other ids, of which the server knows none: only the state's tag identifies stored groups.
     before = len(stored(name))
     assert run(name, *shuffled(3), scope="q", name=at, **given).duplicates == before
     assert Counter(message.data for message in stored(name)) == ALL
@@ -197,7 +197,7 @@ def test_options_that_do_not_go_with_it(given: dict[str, str], said: str) -> Non
         write_options({"servers": "x", "stream": "S", "atomicBy": "order", **given})
 
 
-def test_its_column() -> None:
+def test_atomic_by_requires_a_suitable_column() -> None:
     data, order = StructField("data", BinaryType()), StructField("order", LongType())
     check_columns(StructType([data, order]), subject="s", atomic_by="order")
     check_columns(StructType([data, StructField("subject", StringType())]), subject=None, atomic_by="subject")

@@ -28,7 +28,7 @@ from .tools import free_ports, wait_until
 
 CHUNK = 200
 KEYS, SHARDS = 50, 8
-# Who publishes to events.KEY does not know of shards.
+# Publishers use events.KEY and need not know the shards.
 MAPPING = f'mappings {{ "events.*": "shard.{{{{partition({SHARDS},1)}}}}.events.{{{{wildcard(1)}}}}" }}\n'
 PATIENCE = 120.0
 
@@ -202,7 +202,7 @@ def kill_leader(cluster: dict[str, NatsServer]) -> None:
 
 
 class Driver:
-    """The process of a streaming query; it says how far the query is."""
+    """The process of a streaming query, which reports its progress."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self.process = process
@@ -254,7 +254,7 @@ def test_every_message_once(
     make_streams(servers)
     enough = threading.Event()
     with concurrent.futures.ThreadPoolExecutor(1) as pool, running_query(master, servers, tmp_path) as driver:
-        # What is published while the JVM starts would only slow it down.
+        # Publishing while the JVM starts would only slow it down.
         driver.ask("how far\n")
         publishing = pool.submit(publish, servers, enough)
         try:

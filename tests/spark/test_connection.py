@@ -1,4 +1,4 @@
-"""One connection per process and server set, what it is called, and contexts of the nats tool."""
+"""One connection per process and server set, its name, and contexts of the nats tool."""
 
 from __future__ import annotations
 
@@ -69,12 +69,14 @@ def within(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def query(name: str) -> dict[str, str]:
-    """What Spark tells a task of a streaming query."""
+    """Local properties that Spark sets for a task of a streaming query."""
     about = f"{name}\nid = {name}-id\nrunId = r\nbatch = 7" if name else "\nid = -id\nrunId = r\nbatch = 7"
     return {"spark_app_name": "shop", "spark_job_description": about, "sql_streaming_queryId": f"{name}-id"}
 
 
-def test_it_is_called_by_application_and_query(opened: list[ConnectOptions], within: Callable[..., None]) -> None:
+def test_connection_name_contains_application_and_query(
+    opened: list[ConnectOptions], within: Callable[..., None]
+) -> None:
     options = ConnectOptions(("nats://a",))
     connection.shared_client(options)
     within(spark_app_name="shop")
@@ -125,7 +127,7 @@ def test_a_context_of_the_nats_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             connection.connect(given(context="provisional"))
         with pytest.raises(ValueError, match=r"context 'dev' is not allowed here: .* allows pro"):
             connection.connect(given(context="dev"))
-    # Its credentials would go to whom anybody names.
+    # Otherwise a user could send the credentials of a context to another server.
     for name in ("servers", "user", "credsFile"):
         with pytest.raises(ValueError, match=f"'{name}': excludes 'context', which has servers and credentials"):
             given(context="prod", **{name: "x"})

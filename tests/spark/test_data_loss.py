@@ -1,4 +1,4 @@
-"""What is lost is said: whoever answers a read, and wherever it begins."""
+"""Reads report lost messages, from a stream or a mirror and at every start position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def seqs(table: Any) -> list[int]:
 
 @pytest.mark.parametrize("retention", ["limits", "interest"])
 def test_a_mirror_that_keeps_less_hides_nothing(here: Here, streams: Streams, retention: str) -> None:
-    """It may answer direct gets in place of the stream: 5 of 12 reads had 10 rows of 100, and no warning."""
+    """A mirror may answer direct gets for its stream: 5 of 12 reads had 10 rows of 100, and no warning."""
     name = streams.new(retention=retention, allow_direct=True)
     streams.run(lambda js: js.add_consumer(name, durable_name="keeps", ack_policy="explicit"))
     mirror = streams.new(subjects=[], mirror={"name": name}, mirror_direct=True, max_msgs=10)
@@ -37,10 +37,10 @@ def test_a_mirror_that_keeps_less_hides_nothing(here: Here, streams: Streams, re
 
 @pytest.mark.parametrize("start", [{}, {"startingOffsets": "earliest"}])
 @pytest.mark.parametrize("fail", ["true", "strict"])
-def test_earliest_does_not_override_what_was_asked_for(
+def test_earliest_does_not_override_fail_on_data_loss(
     here: Here, streams: Streams, start: dict[str, str], fail: str
 ) -> None:
-    """The same plan gives the same rows, or an error: it gave fewer, with a warning."""
+    """The same plan returns the same rows or raises; it used to return fewer rows, with a warning."""
     name = streams.new()
     streams.publish(name, [b"x"] * 20)
     reader = here.source(name, minPartitions=4, failOnDataLoss=fail, **start).reader(SCHEMA)
@@ -66,7 +66,7 @@ def test_by_default_the_head_may_move_in_the_first_partition_only(here: Here, st
         here.table(SCHEMA, reader, planned[1:])
 
 
-def test_what_goes_while_the_first_partition_is_read_is_lost(here: Here, streams: Streams) -> None:
+def test_messages_purged_while_the_first_partition_is_read_are_data_loss(here: Here, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [b"x" * 4_000] * 3_000)
     reader = here.source(name, batchRows=10, fetchBytes="64k").reader(SCHEMA)

@@ -1,4 +1,4 @@
-"""Options, offsets and subjects of the data source as nobody would think of them (Hypothesis, no Spark)."""
+"""Generated options, offsets and subjects of the data source (Hypothesis, no Spark)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jetarrow.spark.source.offsets import Entry, Offset
 
 from ..strategies import TEXTS, bounded
 
-# Texts that some option takes, or that look as if.
+# Texts that are valid for some option, or that look valid.
 WORDS = st.sampled_from(
     [
         *("", "S,T", "A", "earliest", "latest", "{}", '{"S":1}', '{"S":-1}', '{"S":true}', '{"S":1e999}'),
@@ -66,7 +66,7 @@ WORDS = st.sampled_from(
     ]
 )
 VALUES = WORDS | TEXTS | st.lists(WORDS, min_size=2, max_size=3).map(",".join)
-# What an operator sees must not have any of it, not even a part.
+# A secret: no text that an operator sees may contain it, not even in part.
 HIDDEN = "hunter2"
 SECRETS = ("password", "authToken", "credsSecret", "nkeySecret")
 READERS: list[tuple[tuple[str, ...], Callable[[dict[str, str]], Any]]] = [
@@ -77,7 +77,7 @@ READERS: list[tuple[tuple[str, ...], Callable[[dict[str, str]], Any]]] = [
 
 
 def outcome(read: Callable[[Any], Any], given: Any) -> Any:
-    """What is read, or the error."""
+    """The parsed value, or the exception."""
     try:
         return read(given)
     except Exception as error:
@@ -256,7 +256,7 @@ SUBJECTS = [".".join(tokens) for length in (1, 2, 3, 4) for tokens in itertools.
 
 
 def taken(filters: Iterable[str]) -> list[bool]:
-    """Which of the subjects a filter takes, by the book."""
+    """Whether each subject matches a filter, by a reference implementation."""
     patterns = ["\\.".join({"*": "[^.]+", ">": ".+"}.get(t, re.escape(t)) for t in one.split(".")) for one in filters]
     return [any(re.fullmatch(pattern, subject) for pattern in patterns) for subject in SUBJECTS]
 
@@ -282,7 +282,7 @@ def test_filters_in_arrow(filters: list[str]) -> None:
 @bounded(150)
 @given(TEXTS)
 def test_texts_that_are_no_subjects(text: str) -> None:
-    """What is taken has tokens, and no space in them; the rest is refused with the option's name."""
+    """Accepted texts have tokens without whitespace; an error names the option."""
     found = outcome(subject_filters, text)
     if isinstance(found, Exception):
         assert str(found).startswith("jetstream option 'subjects': ")

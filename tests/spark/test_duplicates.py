@@ -1,4 +1,4 @@
-"""Rows with equal ids: refused within a task, counted and told beyond it."""
+"""Rows with equal ids: rejected within a task, counted and reported across tasks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows(ids: list[str | None]) -> pa.RecordBatch:
 def test_equal_ids_in_a_task_are_refused(
     streams: Streams, stored: Read, monkeypatch: pytest.MonkeyPatch, dedup: str, mode: str
 ) -> None:
-    """Ten rows with two ids: 2 were stored, 10 reported. Also where they are in two batches and two calls."""
+    """Also if they are in two batches and two calls. Ten rows with two ids: 2 were stored, 10 reported."""
     monkeypatch.setattr(write_rows, "_CALL_ROWS", 3)
     name = streams.new(allow_batched=True, allow_atomic=True)
     given = {"servers": streams.url, "stream": name, "subject": f"{name}.a", "dedup": dedup, "publishMode": mode}
@@ -54,7 +54,7 @@ def writers(stream: str, **given: str) -> tuple[JetStreamWriter, JetStreamStream
     return JetStreamWriter(options, Target(120.0)), JetStreamStreamWriter(options, Target(120.0))
 
 
-def test_what_the_driver_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_commit_logs_expected_duplicates_and_warns_of_others(caplog: pytest.LogCaptureFixture) -> None:
     batch, stream = writers("S")
     caplog.set_level(logging.INFO, "jetarrow.spark")
     with warnings.catch_warnings():
@@ -79,7 +79,7 @@ def test_what_the_driver_is_told(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_write_with_a_name_is_recognised_when_it_is_repeated(
     streams: Streams, stored: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What foreachBatch writes for a batch that is replayed."""
+    """As foreachBatch writes a batch that is replayed."""
     monkeypatch.setattr(
         writer.TaskContext,
         "get",
@@ -110,7 +110,7 @@ def test_equal_ids_through_spark(
     write: Callable[..., None],
     stored: Read,
 ) -> None:
-    """Of one partition: an error that names one. Of two: the rest is stored; the driver's log says how many are not."""
+    """In one partition an error names a row. In two, each id is stored once; the driver logs the number of the rest."""
     name = streams.new()
 
     def frame(partitions: int) -> DataFrame:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def publish(streams: Streams, name: str, numbers: range) -> None:
-    """Ten subjects in turn; of each the numbers rise."""
+    """Publishes to ten subjects in turn; the numbers rise within a subject."""
     with jetarrow.sync.connect(streams.url) as nc:
         subjects = [f"{name}.{'ab'[i % 2]}.{i % 10}" for i in numbers]
         nc.jetstream().publish_batch(subjects, [b"%d" % i for i in numbers]).raise_for_errors()
@@ -40,8 +40,8 @@ def test_the_last_of_each_subject(here: Here, streams: Streams) -> None:
     assert values(here.read(name, readMode="latest", subjects=f"{name}.a.*, {name}.b.3")) == [86, 88, 90, 92, 94, 93]
 
 
-def test_it_is_fixed_when_it_is_planned(here: Here, streams: Streams) -> None:
-    """What came since is not in it, nor at the second time; a new load sees it."""
+def test_latest_messages_are_fixed_at_planning(here: Here, streams: Streams) -> None:
+    """A plan never returns messages published after it; a new load does."""
     name = streams.new()
     publish(streams, name, range(25))
     source = here.source(name, readMode="latest")
@@ -56,7 +56,7 @@ def test_it_is_fixed_when_it_is_planned(here: Here, streams: Streams) -> None:
 
 
 def test_a_stream_of_one_message_a_subject(here: Here, streams: Streams) -> None:
-    """It has not what it had: a subject that was written to since has its newer message, and none is missing."""
+    """Overwritten messages are gone: their subjects have the newer message, and no subject is missing."""
     name = streams.new(max_msgs_per_subject=1)
     publish(streams, name, range(20))
     source = here.source(name, readMode="latest")
@@ -117,7 +117,7 @@ def test_options_that_do_not_go_with_it(here: Here, given: dict[str, str], said:
     assert said in str(error.value)
 
 
-def test_what_has_no_state(here: Here, streams: Streams) -> None:
+def test_workqueue_and_streaming_query_reject_latest(here: Here, streams: Streams) -> None:
     queue = streams.new(retention="workqueue", allow_direct=True)
     with pytest.raises(ValueError, match=r"'readMode': workqueue stream '.*' keeps no state"):
         here.plan(queue, readMode="latest")

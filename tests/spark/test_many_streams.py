@@ -1,4 +1,4 @@
-"""Queries of many streams: what is asked about them is asked side by side, and an idle query asks less often."""
+"""Queries of many streams: requests are sent concurrently, and an idle query sends fewer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def eight(streams: Streams) -> list[str]:
 def test_requests_are_side_by_side(
     here: Here, eight: list[str], monkeypatch: pytest.MonkeyPatch, by_pattern: bool, filtered: bool
 ) -> None:
-    """All of a kind are sent before the first is answered; those that got no answer are asked again."""
+    """All requests of a kind are sent before the first reply; those without a reply are sent again."""
     given: dict[str, Any] = {"streamPattern": f"{eight[0][:-1]}."} if by_pattern else {"stream": ",".join(eight)}
     if filtered:
         given["subjects"] = "*.1"
@@ -61,18 +61,18 @@ def test_requests_are_side_by_side(
 
 
 def test_a_stream_that_is_not_there(here: Here, streams: Streams, eight: list[str]) -> None:
-    """Named it is an error, by a pattern it is left out: it was deleted after it was listed."""
+    """A missing stream is an error if named, and left out if found by a pattern: it was deleted after the listing."""
     absent = f"{eight[0][:-1]}X"
     with pytest.raises(NotFoundError, match=f"there is no stream '{absent}'"):
         here.plan(",".join([*eight, absent]))
     lookup = here.stream(",".join(eight))._lookup()
     assert list(lookup.many([*eight[:4], absent, *eight[4:]], gone=True)) == eight
-    # Other streams have been changed since they were first seen: what is remembered of them is not what was.
+    # A stream changed since the first lookup: its old configuration is not returned.
     streams.update(eight[3], subjects=["other.>"])
     assert lookup.many(eight)[eight[3]].config.subjects == ["other.>"]
 
 
-def test_a_batch_is_planned_with_what_its_end_was_found_with(
+def test_planning_reuses_the_recent_lookup_of_the_end_offset(
     here: Here, eight: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_reader, "MANY_STREAMS", 8)
@@ -117,7 +117,7 @@ def test_an_idle_query_asks_less_often(
     assert looks == 2
     assert reader.latestOffset(end, ALL) == end
     assert looks == 3
-    # That took 20 ms: for 200 more nobody is asked.
+    # The check took 20 ms, so no stream is queried for another 200 ms.
     streams.publish(eight[3], [b"x"])
     for _ in range(10):
         assert reader.latestOffset(end, ALL) == end
@@ -135,7 +135,7 @@ def test_an_idle_query_asks_less_often(
 def test_foreign_traffic_is_looked_at_less_often(
     here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch, subjects: str | None, rests: bool
 ) -> None:
-    """For the last match of a wildcard a server goes through all subjects, whenever something has come."""
+    """For the last match of a wildcard the server searches all subjects after each new message."""
     name, looks, now = streams.new(), 0, 0.0
     ends = positions.Positions.ends
 
@@ -177,5 +177,5 @@ def test_a_pause_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert paused(idle) == [True, False, False]
     assert paused({**idle, "3": 1}) == [False] * 3
-    # Few streams are quick to look at.
+    # A check of few streams is fast.
     assert paused(dict(list(idle.items())[1:])) == [False] * 3

@@ -1,4 +1,4 @@
-"""One write, many streams: every row goes to the stream that takes its subject, and says so."""
+"""One write to many streams: each row is sent to the stream of its subject, which its header names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write(options: WriteOptions, rows: pa.RecordBatch) -> PartitionWriter:
 def test_every_row_goes_to_the_stream_of_its_subject(
     given: str, three: list[str], streams: Streams, stored: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twice, with headers in some of the rows: nothing is stored twice."""
+    """Writes twice, with headers in some of the rows: no row is stored twice."""
     monkeypatch.setattr(write_rows, "_CALL_ROWS", 7)
     named = {"list": {"stream": ", ".join(three)}, "pattern": {"streamPattern": f"{three[0][:-1]}."}, "any": {}}[given]
     options = write_options({"servers": streams.url, **named})
@@ -58,14 +58,14 @@ def test_every_row_goes_to_the_stream_of_its_subject(
     rows = pa.RecordBatch.from_pydict({"subject": subjects, "data": [b"%d" % i for i in range(40)], "headers": headers})
     assert [write(options, rows).duplicates for _ in range(2)] == [0, 40]
     for number, name in enumerate(three):
-        found = stored(name)  # which looks at the stream that each says it is for
+        found = stored(name)  # also checks the expected stream of each message
         assert [int(message.data) for message in found] == list(range(number, 40, 3))
         for message in found:
             i = int(message.data)
             assert (message.subject, message.headers) == (subjects[i], {} if i % 4 == 0 else {"N": [str(i)]})
 
 
-def test_a_subject_that_none_takes(three: list[str], streams: Streams) -> None:
+def test_subject_of_no_stream_is_rejected(three: list[str], streams: Streams) -> None:
     options = write_options({"servers": streams.url, "stream": ",".join(three[:2])})
     rows = pa.RecordBatch.from_pydict({"subject": [f"{three[0]}.a", f"{three[2]}.a"], "data": [b"1", b"2"]})
     said = f"row 1 of partition 0: none of streams '{three[0]}', '{three[1]}' stores its subject '{three[2]}.a'"
@@ -84,7 +84,7 @@ def test_a_subject_that_none_takes(three: list[str], streams: Streams) -> None:
 
 
 def test_a_stream_that_moved_its_subject_refuses_the_row(three: list[str], streams: Streams) -> None:
-    """Found once on the driver: what another stream takes by the time of the write is not stored there."""
+    """The driver looks streams up once: a row whose subject has moved to another stream is not stored there."""
     options = write_options({"servers": streams.url, "stream": ",".join(three)})
     found = prepare(COLUMNS, options, overwrite=False, streaming=True)
     streams.update(three[0], subjects=[f"{three[0]}.b"])
@@ -94,7 +94,9 @@ def test_a_stream_that_moved_its_subject_refuses_the_row(three: list[str], strea
         task.write(iter([pa.RecordBatch.from_pydict({"subject": [f"{three[0]}.a"], "data": [b"1"]})]))
 
 
-def test_streams_are_looked_at_again(three: list[str], streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pattern_is_listed_again_after_an_interval(
+    three: list[str], streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = write_options({"servers": streams.url, "streamPattern": f"{three[0][:-1]}.*"})
 
     def names() -> set[str]:
@@ -118,7 +120,7 @@ def test_subjects_and_patterns() -> None:
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_a_header_more(listed: bool) -> None:
+def test_expect_streams_adds_a_header(listed: bool) -> None:
     def value(text: str) -> Any:
         return [text] if listed else text
 
@@ -147,7 +149,7 @@ def test_a_header_more(listed: bool) -> None:
         ({"stream": "", "straem": "A"}, r"'stream': is required \(unknown options given: straem\)"),
     ],
 )
-def test_what_is_for_one_stream(given: dict[str, str], said: str) -> None:
+def test_options_for_one_stream_are_rejected_with_many(given: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         write_options({"servers": "x", "stream": "A,B", **given})
 

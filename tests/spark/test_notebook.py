@@ -1,4 +1,4 @@
-"""`examples/flights.ipynb` runs, and says what stands in it."""
+"""`examples/flights.ipynb` runs, and prints its stored output."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NOTEBOOK = ROOT / "examples" / "flights.ipynb"
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(300)
-def test_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a kernel of its own. Renew what stands in it with `.ci/notebook.py`."""
+def test_notebook_prints_its_stored_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a kernel of its own. Update the stored output with `.ci/notebook.py`."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     tools = runpy.run_path(str(ROOT / ".ci" / "notebook.py"))
@@ -29,8 +29,8 @@ def test_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(tools["texts"](stored)) == 10
 
 
-def test_what_stands_in_it() -> None:
-    """Small, with pictures, and nothing of the machine that ran it."""
+def test_stored_notebook_has_pictures_and_no_machine_paths() -> None:
+    """It is small, has pictures, and contains nothing of the machine that ran it."""
     text = NOTEBOOK.read_text("utf-8")
     assert len(text) < 200_000
     assert text.count('"image/png"') == 3

@@ -63,7 +63,7 @@ def test_read_write_and_stream(own_server: NatsServer, tmp_path: Path, version: 
         js.add_stream(name="EVENTS", subjects=["events.>"])
         js.add_stream(name="COPIES", subjects=["copies.>"])
         js.publish_batch("events.a", [b"%d" % number for number in range(1000)]).raise_for_errors()
-    # Only ours: where they are installed another Spark lies beside them.
+    # Only our packages: the folder in which they are installed also contains another Spark.
     alone = tmp_path / "alone"
     alone.mkdir()
     for package in ("jetarrow", "pyspark_jetarrow"):

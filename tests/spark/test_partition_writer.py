@@ -1,4 +1,4 @@
-"""What one task of a write does, against a real server and without Spark's JVM."""
+"""One task of a write, against a real server and without Spark's JVM."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(nats_url: str) -> Run:
 
 
 def test_another_attempt_stores_nothing(run: Run, streams: Streams, stored: Read) -> None:
-    """Rows that say the same are there as often as they were written, and no more after attempts in any order."""
+    """Equal rows are stored as often as they were written, and not again by attempts in any order."""
     name = streams.new()
     rows = [b"%d" % (i % 500) for i in range(3_000)]
     for attempt in range(3):
@@ -83,7 +83,7 @@ def test_other_partitions_batches_and_queries_are_other_rows(
     assert len(stored(name)) == 20
 
 
-def test_an_id_of_its_own_wins(run: Run, streams: Streams, stored: Read) -> None:
+def test_msg_id_of_a_row_is_used_in_any_scope(run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new()
     rows = batch(numbers(4), msg_id=pa.array(["a", None, "b", None]))
     run(name, rows)
@@ -99,7 +99,7 @@ def test_without_ids(run: Run, streams: Streams, stored: Read) -> None:
     assert [message.id for message in stored(name)] == [None, None, None, None, "x", None]
 
 
-def test_everything_of_a_row_counts(run: Run, streams: Streams, stored: Read) -> None:
+def test_ids_depend_on_all_columns_of_a_row(run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new()
     kinds = pa.map_(pa.string(), pa.list_(pa.string()))
     headers = [None, [], [("X", ["1"])], [("X", ["1", "2"])], [("X", ["2", "1"])], [("X", []), ("Y", ["1"])]]
@@ -117,7 +117,7 @@ def test_everything_of_a_row_counts(run: Run, streams: Streams, stored: Read) ->
     sent = [{}, {}, {"X": ["1"]}, {"X": ["1", "2"]}, {"X": ["2", "1"]}, {"Y": ["1"]}, {}]
     assert [message.headers for message in found] == sent
     assert [message.subject for message in found] == rows.column("subject").to_pylist()
-    # No headers and none at all are the same message: the second is one more of it.
+    # Null and empty headers give equal messages: the second one has the next number.
     assert found[1].id == f"{found[0].id}.1"
     assert len({message.id for message in found}) == 7
 
@@ -132,7 +132,7 @@ def test_modes(mode: str, run: Run, streams: Streams, stored: Read) -> None:
 
 
 def test_atomic_after_half_an_attempt(run: Run, streams: Streams, stored: Read) -> None:
-    """Units that are partly there already: what is missing comes to them."""
+    """Units that are partly stored already are completed."""
     name = streams.new(allow_atomic=True)
     rows = numbers(2_500)
     run(name, batch(rows[:1_000]), publishMode="atomic")
@@ -211,7 +211,7 @@ def test_the_first_row_that_fails_is_named(
     assert caught.value.row == 1_203
 
 
-def test_headers_that_would_change_who_stores_a_row(run: Run, streams: Streams, stored: Read) -> None:
+def test_reserved_headers_are_rejected(run: Run, streams: Streams, stored: Read) -> None:
     name = streams.new()
     kind = pa.map_(pa.string(), pa.string())
     for bad in ("Nats-Msg-Id", "nats-expected-last-sequence", "NATS-BATCH-ID"):
@@ -245,7 +245,7 @@ def test_nothing_to_write(run: Run, streams: Streams) -> None:
 
 
 def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In rows, and pieces and calls in bytes; a row larger than both goes alone."""
+    """Calls are limited in rows, pieces and calls in bytes; a row larger than both limits is sent alone."""
     monkeypatch.setattr(write_rows, "_CALL_ROWS", 100)
     monkeypatch.setattr(write_rows, "_CALL_BYTES", 10_000)
     monkeypatch.setattr(write_rows, "_PIECE_BYTES", 2_000)
@@ -272,10 +272,10 @@ def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("times", "duplicates"),
     [
-        # What came again within the window and its margin is counted on, however long the task runs.
+        # The count of equal rows continues if they repeat within the window and its margin, however long the task runs.
         ([(0, b"a"), (151, b"b"), (152, b"a"), (303, b"c"), (304, b"a")], 0),
         ([(0, b"a"), (151, b"b"), (300, b"a")], 0),
-        # What was not seen for so long is forgotten. This server has not forgotten it, as its clock stood still.
+        # A row not repeated for longer is forgotten. The server still knows it, because its clock did not advance.
         ([(0, b"a"), (151, b"b"), (302, b"c"), (303, b"a")], 1),
     ],
 )
@@ -303,8 +303,8 @@ def test_ids_are_forgotten_only_after_the_window(
     assert task.duplicates == duplicates
 
 
-def test_the_window_is_the_streams_of_now(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raised while the task runs: rows that say the same again would be taken for those that the stream has."""
+def test_window_raised_during_a_task_applies(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window raised while the task runs applies; otherwise equal rows would be taken for those already stored."""
     monkeypatch.setattr(write_rows, "_CALL_ROWS", 1)
     now = 0.0
     monkeypatch.setattr(partition_writer, "monotonic", lambda: now)

@@ -1,4 +1,4 @@
-"""reconnectTimeout: for how long a read waits for servers that are away."""
+"""reconnectTimeout: the time for which a read waits for unavailable servers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def own(here: Here, own_server: NatsServer) -> Here:
 
 
 def reading(own: Here, name: str, **options: object) -> Iterator[Any]:
-    """The batches of a read of small pieces, of which the first was taken: most is still at the server."""
+    """The batches of a read in small pieces after the first one: most rows are still on the server."""
     reader = own.source(name, batchRows=1, fetchBytes="1k", **options).reader(SCHEMA)
     found = reader.read(reader.partitions()[0])
     assert next(found)["seq"].to_pylist() == [1]
@@ -44,7 +44,7 @@ def sequences(batches: Iterator[Any]) -> list[int]:
     return [seq for batch in batches for seq in batch["seq"].to_pylist()]
 
 
-def test_a_server_that_comes_back(own: Here, own_server: NatsServer, streams: Streams) -> None:
+def test_read_continues_after_server_restart(own: Here, own_server: NatsServer, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [bytes(100_000)] * COUNT)
     found = reading(own, name, reconnectTimeout="30s")
@@ -53,8 +53,8 @@ def test_a_server_that_comes_back(own: Here, own_server: NatsServer, streams: St
     assert sequences(found) == list(range(2, COUNT + 1))
 
 
-def test_a_server_that_does_not(own: Here, own_server: NatsServer, streams: Streams) -> None:
-    """The task says so by itself: the native reader waits for a minute, and its words are others."""
+def test_read_raises_if_server_stays_unavailable(own: Here, own_server: NatsServer, streams: Streams) -> None:
+    """The task itself raises: the native reader would wait for a minute, and its error has another text."""
     name = streams.new()
     streams.publish(name, [bytes(100_000)] * COUNT)
     found = reading(own, name, reconnectTimeout="1s")
@@ -63,8 +63,8 @@ def test_a_server_that_does_not(own: Here, own_server: NatsServer, streams: Stre
         sequences(found)
 
 
-def test_a_server_that_stands_still(own: Here, own_server: NatsServer, streams: Streams) -> None:
-    """The connection is there, and nobody answers."""
+def test_read_raises_if_server_is_paused(own: Here, own_server: NatsServer, streams: Streams) -> None:
+    """The connection stays open, but the server does not respond."""
     name = streams.new()
     streams.publish(name, [bytes(100_000)] * COUNT)
     found = reading(own, name, reconnectTimeout="1s")
@@ -77,10 +77,10 @@ def test_a_server_that_stands_still(own: Here, own_server: NatsServer, streams: 
 
 
 @pytest.mark.parametrize("given", [{}, {"readMode": "latest"}])
-def test_longer_than_a_reader_waits_by_itself(
+def test_native_reader_gets_the_reconnect_timeout(
     own: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
 ) -> None:
-    """Nobody waits for a minute here: what the native reader is told is what counts."""
+    """Checks the timeout that is passed to the native reader, because a test should not wait for a minute."""
     name = streams.new()
     streams.publish(name, [b"x"])
     told: list[object] = []
@@ -107,6 +107,6 @@ def test_planning_of_a_streaming_query(own: Here, own_server: NatsServer, stream
 
 
 @pytest.mark.parametrize("text", ["0s", "500ms", "soon", "5"])
-def test_what_is_no_such_time(here: Here, text: str) -> None:
+def test_invalid_reconnect_timeout_is_rejected(here: Here, text: str) -> None:
     with pytest.raises(ValueError, match=r"option 'reconnectTimeout': .* default 60s"):
         here.plan("S", reconnectTimeout=text)

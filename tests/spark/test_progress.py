@@ -1,4 +1,4 @@
-"""How far a streaming query is: jetarrow.spark.progress, and the listener."""
+"""Progress of a streaming query: jetarrow.spark.progress, and the listener."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def spark_says(start: Any, end: Any, latest: Any, milliseconds: int = 2000) -> d
     return {"sources": [source], "durationMs": {"triggerExecution": milliseconds}}
 
 
-def test_what_spark_tells() -> None:
+def test_progress_is_read_from_sparks_report() -> None:
     begin = {"B": Entry("c", 5), "A": Entry("c", 1, "earliest")}
     end = Offset({"B": Entry("c", 105), "A": Entry("c", 1)}, start=begin).json()
     latest = Offset({"B": Entry("c", 300), "A": Entry("c", 11), "new": Entry("c", 9)}).json()
     wanted = [StreamProgress("A", 1, 11, 10, 0.0), StreamProgress("B", 105, 300, 195, 50.0)]
     assert jetarrow.spark.progress(spark_says(None, end, latest)) == wanted
-    # As text, which is what Spark's own classes have.
+    # As text, as in Spark's own classes.
     assert jetarrow.spark.progress(spark_says("null", json.dumps(end), json.dumps(latest))) == wanted
     older = Offset({"B": Entry("c", 105)}, start=None).json()
     found = jetarrow.spark.progress(spark_says(Offset(begin).json(), older, None, 0))
@@ -73,8 +73,8 @@ def test_a_query(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_what_became_of_the_rows(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:
-    """Malformed ones are counted before they are filtered out; of the others the target has one."""
+def test_progress_counts_malformed_and_duplicate_rows(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:
+    """Malformed rows are counted before they are filtered out; the target has one of the others already."""
     source, target = streams.new(), streams.new()
     streams.publish(source, [b'{"n": %d}' % i if i % 5 else b"broken" for i in range(20)])
     given = {"servers": streams.url, "stream": source, "startingOffsets": "earliest", "payload": "json"}
@@ -90,7 +90,7 @@ def test_what_became_of_the_rows(spark: SparkSession, streams: Streams, tmp_path
     assert streams.messages(target) == 16
 
 
-def test_what_the_sink_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_progress_file_has_duplicates_of_one_query_and_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(progress_file.tempfile, "gettempdir", lambda: str(tmp_path))
     assert progress_file.read_duplicates("a-1", 3) is None
     progress_file.write_duplicates("a-1", 3, 7)

@@ -1,4 +1,4 @@
-"""Partitions by what there is to read: by messages and bytes, not by sequences."""
+"""Partitions are planned by available messages and bytes, not by sequences."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_counts() -> None:
     assert counted(RangeSize(1000, 0, 0, 0), minPartitions=8) == [1]
 
 
-def test_what_is_estimated_where_nobody_is_asked() -> None:
+def test_range_size_is_estimated_without_a_request() -> None:
     sparse = info(first=1, last=1_000_000, messages=400_000, size=4_000_000)
     assert range_size(options(), sparse, None, start=1, sequences=1_000_000) == RangeSize(
         1_000_000, 400_000, 4_000_000, 400_000
     )
     assert range_size(options(), sparse, None, start=500_001, sequences=500_000).messages == 200_000
-    # No more can be deleted here than is missing in all.
+    # A range has at most as many deleted messages as the whole stream.
     dense = info(first=1, last=1_000_000, messages=990_000, size=9_900_000)
     assert range_size(options(), dense, None, start=700_001, sequences=300_000).messages == 297_000
     assert range_size(options(), dense, None, start=1, sequences=20_000).messages == 20_000
@@ -81,7 +81,7 @@ def publish(nats_url: str) -> Iterator[Publish]:
         yield lambda subject, count: js.publish_batch(subject, [b"x" * 10] * count).raise_for_errors()
 
 
-def test_what_is_really_there_is_counted(
+def test_messages_of_an_uneven_stream_are_counted_by_requests(
     here: Here, streams: Streams, publish: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One old message, a long gap, and everything else at the end: an even spread would make it one partition."""
@@ -109,7 +109,7 @@ def test_what_is_really_there_is_counted(
     middle = {"startingOffsets": f'{{"{name}": 2}}', "endingOffsets": f'{{"{name}": 30002}}'}
     assert partitions(maxRecordsPerPartition=1000, **middle) == 1
     assert asked == [2, 30_002]
-    # What the server filters is what comes.
+    # With a filter, only matching messages are counted.
     monkeypatch.setattr(read_plan, "SMALL_RANGE", 100)
     assert partitions(maxRecordsPerPartition=500, subjects=f"{name}.new") == 4
     wait_until(lambda: streams.consumers(name) == 0)
