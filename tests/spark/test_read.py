@@ -1,4 +1,4 @@
-"""`spark.read.format("jetstream")` against a real server: which rows come."""
+"""`spark.read.format("jetstream")` against a real server: the rows of a read."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_random_ranges_and_partition_counts(load: Load, streams: Streams) -> Non
     gone = set(chance.sample(range(2, count), 150))
     streams.delete_messages(name, sorted(gone))
     expected = [(i + 1, f"{name}.{i % 3}", b"%d" % i) for i in range(count) if i + 1 not in gone]
-    # Whole runs of deleted messages at both ends of a partition are what a reader gets wrong.
+    # Runs of deleted messages at both ends of a partition are the difficult case of a reader.
     for _ in range(10):
         start, end = sorted(chance.sample(range(1, count + 2), 2))
         parts = chance.choice([1, 2, 3, 7, 16])
@@ -209,7 +209,7 @@ def test_workers_keep_their_connection(spark: SparkSession) -> None:
         assert frame.load().count() == 40
 
         def connections() -> int:
-            """How many the server has ever had."""
+            """The number of connections that the server has ever accepted."""
             return server.log.count("Client connection created")
 
         before = connections()
@@ -221,7 +221,7 @@ def test_workers_keep_their_connection(spark: SparkSession) -> None:
 
 def test_limit_deletes_the_consumers(load: Load, streams: Streams) -> None:
     name = streams.new()
-    # Far more than what js.read and the sockets to the JVM take in advance, so that the task is cut off.
+    # Far more than js.read prefetches and the sockets to the JVM buffer, so that the task is cut off.
     for _ in range(4):
         streams.publish(name, [bytes(256 * 1024)] * 100)
     assert len(load(name, schema="seq bigint, data binary").limit(3).collect()) == 3

@@ -1,4 +1,4 @@
-"""What the user of `spark.read.format("jetstream")` is told when it cannot be read."""
+"""Errors that a user of `spark.read.format("jetstream")` sees if a stream cannot be read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def cause(error: pytest.ExceptionInfo[PySparkException]) -> str:
-    """The error as a user sees it; our own errors come without a traceback in front."""
+    """The error as a user sees it; our own errors have no traceback in front."""
     text = str(error.value)
     assert "Traceback" not in text
     assert "Py4J" not in text
@@ -115,7 +115,7 @@ def test_credentials(spark: SparkSession) -> None:
 def test_a_server_that_is_away_longer_than_a_request(
     here: Here, own_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task that begins while the server is down: the request that opens its read fails, and is made again."""
+    """A task begins while the server is down: the request that opens its read fails, and is sent again."""
     here.url = own_server.url
     streams = Streams(own_server.url)
     name = streams.new()
@@ -192,7 +192,7 @@ def test_head_that_goes_after_planning(load: Load, streams: Streams) -> None:
     named = load(name, startingOffsets=f'{{"{name}": 1}}', minPartitions=4)
     earliest = load(name, minPartitions=4)
     assert (named.count(), earliest.count()) == (20, 20)
-    # Partitions are [1, 6), [6, 11), ...: what goes of the first one before it starts is not missed.
+    # Partitions are [1, 6), [6, 11), ...: messages purged from the first one before it starts are not an error.
     streams.purge(name, before=4)
     assert sorted(row.seq for row in earliest.select("seq").collect()) == list(range(4, 21))
     streams.purge(name, before=8)

@@ -103,7 +103,7 @@ def test_times(text: str, zone: str | None, expected: str) -> None:
 
 
 def test_a_time_without_a_zone_is_not_guessed() -> None:
-    # Spark does not tell a Python source the session's zone.
+    # Spark does not pass the session's time zone to a Python source.
     with pytest.raises(ValueError, match="'startingTimestamp': '2025-01-02' has no time zone") as caught:
         read_options({**GOOD, "startingTimestamp": "2025-01-02"})
     assert 'timeZone=spark.conf.get("spark.sql.session.timeZone")' in str(caught.value)
@@ -190,7 +190,7 @@ def test_invalid_values_are_refused_in_one_line(option: str, value: str | None, 
         ({"startingOffsets": "middle"}, "valid: earliest, latest, or JSON"),
     ],
 )
-def test_what_a_streaming_query_cannot_have(given: dict[str, str], said: str) -> None:
+def test_options_invalid_in_a_streaming_query_are_rejected(given: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=r"^jetstream option ") as caught:
         read_options({**GOOD, **given}, streaming=True)
     assert said in str(caught.value)
@@ -221,7 +221,7 @@ def test_a_pattern_is_a_regular_expression() -> None:
         ("a.b.c", "a.b", False),
     ],
 )
-def test_what_covers_what(subject: str, other: str, *, expected: bool) -> None:
+def test_covers_compares_two_filters(subject: str, other: str, *, expected: bool) -> None:
     assert covers(subject, other) is expected
 
 

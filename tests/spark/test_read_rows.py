@@ -1,4 +1,4 @@
-"""What rows messages become, read in this process: payloads, optional columns, projections."""
+"""Rows made from messages, read in this process: payloads, optional columns, projections."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_json(here: Here, streams: Streams, codec: str) -> None:
     with pytest.raises(DecodeError, match="in id: expected an integer") as error:
         here.read(name, **options, mode="FAILFAST")
     assert error.value.seq == 2
-    # The filter comes before the decoding: what does not match cannot fail.
+    # Filters apply before decoding: a message that does not match cannot fail.
     matching = here.read(name, **options, mode="FAILFAST", subjects=f"{name}.2,{name}.9")
     assert values(matching, "seq", "value") == [(3, third)]
 
@@ -167,13 +167,13 @@ def test_compressed_payloads(here: Here, streams: Streams, codec: str) -> None:
     assert error.value.seq == 3
     assert here.read(name, compression=codec, mode="PERMISSIVE")["data"].to_pylist()[2] == b"not compressed"
     assert here.read(name, compression=codec, mode="DROPMALFORMED").num_rows == 2
-    # Nobody asked for the payloads.
+    # The schema has no payloads, so they are not decompressed.
     assert here.read(name, StructType([SCHEMA["seq"]]), compression=codec).num_rows == 3
 
 
 @pytest.mark.parametrize("codec", ["zlib", "zstd"])
-def test_a_payload_that_stands_for_too_much_is_malformed(here: Here, streams: Streams, codec: str) -> None:
-    """A thousandth of it was sent, and a worker took all of it into memory."""
+def test_payload_above_max_payload_bytes_is_malformed(here: Here, streams: Streams, codec: str) -> None:
+    """Without the limit a worker would hold in memory a thousand times the bytes that were sent."""
     name = streams.new()
     bomb = compressed(codec, bytes(3_000_000))
     assert len(bomb) < 10_000
@@ -196,7 +196,7 @@ def test_a_payload_that_stands_for_too_much_is_malformed(here: Here, streams: St
 
 
 @pytest.mark.parametrize("codec", ["zlib", "zstd"])
-def test_batches_are_cut_by_what_comes_out(here: Here, streams: Streams, codec: str) -> None:
+def test_batches_are_cut_by_decompressed_size(here: Here, streams: Streams, codec: str) -> None:
     name = streams.new()
     payloads = [bytes([i]) * 10_000 for i in range(50)]
     streams.publish(name, [compressed(codec, payload) for payload in payloads])
@@ -213,7 +213,7 @@ def test_gzip_is_zlib_too(here: Here, streams: Streams) -> None:
     assert here.read(name, compression="zlib")["data"].to_pylist() == [b"text", b"onetwo"]
 
 
-def test_batches_are_cut_as_the_options_say(here: Here, streams: Streams) -> None:
+def test_batches_are_cut_by_batch_rows_and_batch_bytes(here: Here, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [bytes(1000)] * 100)
     source = here.source(name, batchRows=30)

@@ -1,4 +1,4 @@
-"""A way on for a streaming query whose stream was deleted and made again: option onRecreated."""
+"""Option onRecreated: a streaming query continues after its stream was deleted and created again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL = ReadAllAvailable()
 
 @pytest.fixture
 def again(here: Here, streams: Streams) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """A stream of ten messages that was made again with four, and the offsets of a query that had read seven."""
+    """A stream of ten messages, created again with four, and the offsets of a query that had read seven."""
     name = streams.new()
     streams.publish(name, [b"old"] * 7)
     reader = here.stream(name, startingOffsets="earliest")
@@ -31,7 +31,7 @@ def again(here: Here, streams: Streams) -> tuple[str, dict[str, Any], dict[str, 
     return name, start, end
 
 
-def test_it_fails_and_says_how_to_go_on(here: Here, again: tuple[str, Any, Any]) -> None:
+def test_recreated_stream_fails_and_error_names_the_option(here: Here, again: tuple[str, Any, Any]) -> None:
     name, start, end = again
     reader = here.stream(name)
     for call in (lambda: reader.latestOffset(end, ALL), lambda: reader.partitions(start, end)):
@@ -45,7 +45,7 @@ def test_it_fails_and_says_how_to_go_on(here: Here, again: tuple[str, Any, Any])
 def test_earliest_begins_with_the_new_one(here: Here, streams: Streams, again: tuple[str, Any, Any]) -> None:
     name, start, end = again
     reader = here.stream(name, onRecreated="earliest")
-    # The batch that may have to be replayed is of the old one.
+    # The batch that may have to be replayed is of the old stream.
     assert reader.partitions(start, end) == []
     with pytest.warns(UserWarning, match=f"stream '{name}' of 20.* was deleted and created again at 20.* are lost"):
         after = reader.latestOffset(end, ALL)
@@ -55,14 +55,14 @@ def test_earliest_begins_with_the_new_one(here: Here, streams: Streams, again: t
     streams.publish(name, [b"new"])
     last = reader.latestOffset(after, ALL)
     assert here.batch(reader, after, last)["seq"].to_pylist() == [5]
-    # Spark before 4.2 does not say where a batch begins, after a restart: its end says of which stream it is.
+    # After a restart Spark before 4.2 does not pass the start of a batch: its end identifies the stream.
     assert here.batch(reader, end, Offset(Offset.of(after).streams, start=None).json())["seq"].to_pylist() == [
         1,
         2,
         3,
         4,
     ]
-    # Longer than the old one was: nothing that is there before was read.
+    # The new stream is longer than the old one: none of its messages counts as read.
     streams.publish(name, [b"new"] * 20)
     longer = reader.latestOffset(end, ALL)
     assert here.batch(reader, end, longer)["seq"].to_pylist() == list(range(1, 26))
@@ -71,7 +71,7 @@ def test_earliest_begins_with_the_new_one(here: Here, streams: Streams, again: t
 def test_continue_takes_the_same_sequences(
     here: Here, streams: Streams, again: tuple[str, Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a restore from a backup, or where a mirror took over."""
+    """As after a restore from a backup, or after a mirror took over."""
     monkeypatch.setattr(history, "_NEW_LEADER_TIMEOUT", 0.3)
     name, start, end = again
     reader = here.stream(name, onRecreated="continue")
@@ -91,8 +91,10 @@ def test_continue_takes_the_same_sequences(
 
 
 @pytest.mark.parametrize(("chosen", "left"), [("earliest", [1, 2, 3, 4]), ("continue", [4])])
-def test_commits_after_it(here: Here, streams: Streams, chosen: str, left: list[int]) -> None:
-    """What was never read of the new one stays; with the same sequences it was read."""
+def test_commit_after_recreation_keeps_unread_messages(
+    here: Here, streams: Streams, chosen: str, left: list[int]
+) -> None:
+    """A commit removes no unread message of the new stream; with "continue" its sequences count as read."""
     queue = {"retention": "workqueue", "allow_direct": True}
     name = streams.new(**queue)
     streams.publish(name, [b"old"] * 3)

@@ -1,4 +1,4 @@
-"""Spark notices a stream that was rolled back: a query between batches, a task since its plan, a commit before it."""
+"""Rolled-back streams are detected between batches of a query, by a task since its plan, and before a commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..rollback.tools import Copy
 from .tools import Here, Streams, wait_until
 
 ALL = ReadAllAvailable()
-# Each third message is of one subject.
+# A multiple of 3: `publish` uses three subjects in turn.
 HALF = 51
 
 
@@ -64,7 +64,7 @@ SINCE = {"behind": _behind, "equal": _equal, "past": _past, "deleted": _deleted,
 
 
 class Query:
-    """What a query does until its stream goes back: it has read all, and half of that is gone then."""
+    """A query that reads its whole stream, which is rolled back to half of its messages."""
 
     def __init__(self, here: Here, streams: Streams, copy: Copy, **options: object) -> None:
         self.here, self.streams, self.copy, self.options = here, streams, copy, options
@@ -79,7 +79,7 @@ class Query:
         self.read_on()
 
     def read_on(self) -> list[bytes]:
-        """All that there is to read; offsets go through Spark's log, which is text."""
+        """Reads all available messages; offsets pass through JSON text, as in Spark's log."""
         rows: list[bytes] = []
         while True:
             end = json.loads(json.dumps(self.reader.latestOffset(self.offsets[-1], self.limit)))
@@ -119,7 +119,7 @@ def test_a_query_fails(query: Callable[..., Query], since: str, form: str, *, re
     # With a filter the last message that was read is not the stream's last.
     assert error.last_good is not None
     assert HALF - 3 < error.last_good[0] <= HALF
-    # Nor the next time.
+    # The next attempt fails too.
     with pytest.raises(StreamRolledBackError):
         asked.read_on()
 
@@ -136,7 +136,7 @@ def test_a_query_goes_on(query: Callable[..., Query], since: str, form: str, cho
     rows = asked.read_on()
     new = sum(seq > HALF for seq in taken)
     assert rows.count(b"new") == new
-    # What both histories have was read already.
+    # Messages of both histories were read already.
     assert len(rows) - new == (len(taken) - new if chosen == "earliest" else 0)
     asked.streams.publish(asked.name, [b"later"] * 3)
     wait_until(lambda: b"later" in (rows.extend(asked.read_on()) or rows))
@@ -144,7 +144,7 @@ def test_a_query_goes_on(query: Callable[..., Query], since: str, form: str, cho
 
 
 def test_a_checkpoint_of_an_earlier_version(query: Callable[..., Query]) -> None:
-    """It has no times, and goes on with what it has: the end of the stream."""
+    """It has no times of messages, so only the end of the stream is checked."""
     asked = query()
     for entry in asked.offsets[-1]["streams"].values():
         del entry["marks"]
@@ -158,7 +158,7 @@ def test_a_checkpoint_of_an_earlier_version(query: Callable[..., Query]) -> None
 
 @pytest.mark.parametrize("since", ["equal", "past"])
 def test_a_batch_that_was_planned_before(query: Callable[..., Query], since: str) -> None:
-    """A task that runs, or runs again, after the stream was rolled back does not read the other history in silence."""
+    """A task that runs, or runs again, after the rollback raises or warns; it never silently reads the new history."""
     asked = query()
     asked.go_back(since)
     with pytest.raises(StreamRolledBackError, match="set onRollback"):
@@ -168,8 +168,8 @@ def test_a_batch_that_was_planned_before(query: Callable[..., Query], since: str
         assert len(asked.here.batch(asked.reader, *asked.offsets[-2:])) == HALF
 
 
-def test_the_first_task_looks_behind_its_batch(query: Callable[..., Query]) -> None:
-    """Where nobody noticed a break: the batch begins behind messages that are others now."""
+def test_first_task_checks_messages_before_its_batch(query: Callable[..., Query]) -> None:
+    """If the rollback was not detected earlier: the messages before the batch have been replaced."""
     asked = query()
     asked.go_back("past")
     end = asked.here.stream(asked.name, startingOffsets="latest").initialOffset()
@@ -213,7 +213,7 @@ def test_nothing_is_committed_that_was_not_read(
     options = {"commitMode": mode} | ({"commitConsumer": "spark"} if mode == "consumer" else {})
     reader = here.stream(name, startingOffsets="earliest", onRollback=chosen, **options)
     start = reader.initialOffset()
-    # Of an interest stream only what came after the consumer was made stays.
+    # An interest stream keeps only messages published after the consumer was created.
     streams.publish(name, [b"old"] * 5)
     start = reader.latestOffset(start, ALL)
     copy.take()
@@ -266,8 +266,8 @@ def test_no_false_alarm(here: Here, streams: Streams, own_server: NatsServer) ->
     go_on()
 
 
-def test_what_it_costs(here: Here, streams: Streams, own_server: NatsServer) -> None:
-    """A query that keeps up asks for no message, one that starts or lost its link for one; a task for none or one."""
+def test_rollback_checks_request_at_most_one_message(here: Here, streams: Streams, own_server: NatsServer) -> None:
+    """A query that keeps up requests no message, one that starts or reconnects one; a task requests none or one."""
     name = streams.new()
     with jetarrow.sync.connect(own_server.url) as nc:
         seen = nc.subscribe("$JS.API.STREAM.MSG.GET.>")
@@ -282,7 +282,7 @@ def test_what_it_costs(here: Here, streams: Streams, own_server: NatsServer) -> 
             streams.publish(name, [b"x"] * 10)
             start, at = at, reader.latestOffset(at, ALL)
             here.batch(reader, start, at)
-        # The first task of a batch looks once at what was read before.
+        # The first task of a batch requests one message that was read before.
         assert asked() == 4
         streams.publish(name, [b"x"] * 10)
         here.stream(name).latestOffset(at, ALL)

@@ -28,7 +28,7 @@ PASSWORDS = {"user": "spark", "password": "x", "inboxPrefix": "_INBOX_spark"}
 
 
 def allowed(purpose: str) -> list[str]:
-    """What the page's table says that a purpose may publish to, for the streams of these tests."""
+    """The subjects that the page's table allows for a purpose, with the stream and bucket of these tests."""
     row = next(line for line in PAGE.splitlines() if line.startswith(f"| {purpose} |"))
     found = re.findall(r"`([^`]+)`", row.split("|")[2])
     assert found
@@ -37,7 +37,7 @@ def allowed(purpose: str) -> list[str]:
 
 @pytest.fixture
 def with_permissions(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
-    """`with_permissions(purpose, ..., **config)` starts a server with stream S, and gives its address."""
+    """`with_permissions(purpose, ..., **config)` starts a server with stream S, and returns its URL."""
     servers: list[NatsServer] = []
     clients: dict[Any, Any] = {}
     monkeypatch.setattr(connection, "_clients", clients)
@@ -123,7 +123,7 @@ def test_writing_to_many_streams(with_permissions: Callable[..., str]) -> None:
 
 
 def test_groups(with_permissions: Callable[..., str]) -> None:
-    """Also where rows bring their ids, which have to be looked for when they come again."""
+    """Also if rows have ids, which are looked up in the stream when they are written again."""
     url = with_permissions("write", "`atomicBy` with `msg_id`", allow_atomic=True)
     options = write_options({"servers": url, "stream": "S", "subject": "s.b", "atomicBy": "order", **PASSWORDS})
     rows = pa.RecordBatch.from_pydict({"order": [1, 1], "msg_id": ["a", "b"], "data": [b"1", b"2"]})

@@ -1,4 +1,4 @@
-"""Secrets: looked up where they are needed, and shown nowhere."""
+"""Secrets are resolved when they are needed, and never shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .tools import Streams
 
 SERVERS = {"servers": "a:1"}
-# Of NATS's own documentation.
+# From the NATS documentation.
 SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
 PUBLIC = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
 
@@ -66,8 +66,8 @@ def test_references_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path:
         assert "hunter2" not in str(caught.value)
 
 
-def test_what_is_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Anybody may set `servers`: only what is there for us is sent to them."""
+def test_references_resolve_only_if_the_operator_allows_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Any user can set `servers`, so only values that the operator allows are sent to them."""
     inside, outside = tmp_path / "in" / "pw", tmp_path / "out"
     inside.parent.mkdir()
     inside.write_text("hunter2")
@@ -117,7 +117,7 @@ def test_what_is_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         ("user", ("joe", "user: joe, password: x"), ("ann", "user: ann, password: x")),
     ],
 )
-def test_what_was_replaced_is_used_at_the_next_connect(
+def test_replaced_secret_is_used_at_the_next_connect(
     option: str,
     first: tuple[str, str],
     second: tuple[str, str],
@@ -154,7 +154,7 @@ def test_an_expired_jwt_can_be_replaced(monkeypatch: pytest.MonkeyPatch, tmp_pat
             client.flush()
 
 
-def test_what_travels_and_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickle_and_repr_contain_references_but_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference is resolved for the connection, and never kept."""
     found = options(user="joe", password="env:NATS_PW")
     monkeypatch.setenv("NATS_PW", "hunter2")
@@ -206,7 +206,7 @@ def test_everything_given(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_keys_of_every_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The key itself out of a reference, or a path that the client reads."""
+    """A key from a reference, as a path that the client reads, or as a literal."""
     monkeypatch.setenv("NATS_SEED", SEED)
     monkeypatch.setenv("JETARROW_SECRET_DIRS", str(tmp_path))
     file = tmp_path / "seed"
@@ -239,7 +239,7 @@ def test_keys_of_every_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         ({"connectTimeoutMs": "2s"}, "connectTimeoutMs", "'2s' is not a count"),
     ],
 )
-def test_what_does_not_go_together(given: dict[str, str], option: str, said: str) -> None:
+def test_conflicting_or_incomplete_options_are_rejected(given: dict[str, str], option: str, said: str) -> None:
     with pytest.raises(ValueError, match=f"^jetstream option '{option}': {said}"):
         options(**given)
 
@@ -269,7 +269,7 @@ def guarded(password: str) -> Iterator[NatsServer]:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_nowhere_to_be_seen(
+def test_secrets_are_not_in_plans_logs_or_errors(
     spark: SparkSession,
     guarded: NatsServer,
     streams: Streams,
@@ -277,7 +277,7 @@ def test_nowhere_to_be_seen(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """In no plan, no event log, no error, nothing printed: references, and also a literal of such a name."""
+    """No plan, event log, error or output shows a secret, given by reference or as a literal."""
     streams.url = guarded.url.replace("//", f"//joe:{password}@")
     name = streams.new()
     for file in ("pw", "jetarrow-test-password"):
@@ -310,13 +310,13 @@ def test_nowhere_to_be_seen(
 
 
 def explained(frame: DataFrame) -> str:
-    # What explain(mode) prints.
+    # The text that explain(mode) prints.
     modes = ("simple", "extended", "codegen", "cost", "formatted")
     plan: Callable[..., str] = frame._sc._jvm.PythonSQLUtils.explainString  # type: ignore[union-attr]
     return "\n".join(plan(frame._jdf.queryExecution(), mode) for mode in modes)
 
 
 def event_log(spark: SparkSession) -> str:
-    """What the user interface and the history server show."""
+    """The log that the user interface and the history server show."""
     folder = Path(spark.conf.get("spark.eventLog.dir", "").removeprefix("file:"))
     return "\n".join(file.read_text("utf-8") for file in folder.glob("eventlog_v2_*/events_*"))

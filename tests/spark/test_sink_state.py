@@ -1,4 +1,4 @@
-"""exactlyOnce=state: what is written again after any pause is stored once. Without Spark's JVM.
+"""exactlyOnce=state: rows written again after any pause are stored once. Without Spark's JVM.
 
 The duplicate window of the targets is so short that the server recognises nothing.
 """
@@ -65,7 +65,7 @@ class Target:
         return PartitionWriter(self.options(**more), window=0.1, scope=scope, partition=partition, name=name)
 
     def write(self, rows: list[bytes], *, ids: list[str | None] | None = None, crash: int = 0, **more: Any) -> int:
-        """Write rows in batches of 100, and crash after some of these; how many the target had before."""
+        """Writes rows in batches of 100, and raises after `crash` batches; returns the number of duplicates."""
 
         def batches() -> Iterator[pa.RecordBatch]:
             for i in range(0, len(rows), 100):
@@ -93,7 +93,7 @@ def data(found: list[Stored]) -> Counter[bytes]:
 
 @pytest.mark.parametrize("mode", ["async", "fast", "atomic"])
 def test_a_replay_stores_what_is_missing(streams: Streams, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    """In another order, and after the window: without the state the rows before the crash were there twice."""
+    """In another order, and after the window: without the state the rows before the crash would be stored twice."""
     monkeypatch.setattr(write_rows, "_CALL_ROWS", 100)
     monkeypatch.setattr(write_rows, "_ATOMIC_ROWS", 100)
     target = Target(streams, allow_batched=True, allow_atomic=True)
@@ -128,8 +128,8 @@ def test_an_empty_id_is_refused(target: Target) -> None:
         target.write(ROWS[:2], ids=["a", ""])
 
 
-def test_rows_that_are_there_twice_are_no_change(target: Target) -> None:
-    """Of a task that stood still in the middle of sending, and went on after the window."""
+def test_row_stored_twice_is_not_reported_as_a_changed_batch(target: Target) -> None:
+    """As from a task that was suspended while it sent, and continued after the window."""
     with pytest.raises(Crash):
         target.write(ROWS, crash=1)
     with jetarrow.sync.connect(target.streams.url) as client:
@@ -161,7 +161,7 @@ def test_contents_that_changed_are_found(target: Target, stored: Read) -> None:
     for rows in (ROWS[:299], [*ROWS[:299], b"other"]):
         with pytest.raises(Error, match=f"its 300 rows were stored; it has {len(rows)} now, or others"):
             target.write(rows, batch=8)
-    # As the error says.
+    # The error advises to delete the record.
     target.streams.run(lambda js: delete(js, target))
     assert target.write(ROWS[:300], batch=8) == 0
 
@@ -205,7 +205,7 @@ def test_a_target_that_has_lost_rows_is_an_error(target: Target) -> None:
         target.write(ROWS)
 
 
-def test_what_it_needs(streams: Streams) -> None:
+def test_state_rejects_unsuitable_streams_and_options(streams: Streams) -> None:
     for config in ({"retention": "workqueue"}, {"max_msgs_per_subject": 1}):
         with pytest.raises(ValueError, match=r"'exactlyOnce': stream .* removes stored messages"):
             Target(streams, **config)

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 class Sink:
-    """A streaming query into this process, which sees what every batch holds; it can be stopped and started again."""
+    """A streaming query that collects its batches in this process; it can be stopped and started again."""
 
     def __init__(self, spark: SparkSession, url: str, checkpoint: Path) -> None:
         self.spark = spark
@@ -89,14 +89,14 @@ def test_available_now_then_on_from_the_checkpoint(sink: Sink, streams: Streams)
     assert json.loads(source["latestOffset"])["streams"][a]["next"] == 71
     logged = sink.logged()
     assert [offset["v"] for offset in logged] == [1, 1]
-    # Marks show whether a stream went back; where a batch begins needs none.
+    # Marks detect a rolled-back stream; the start of a batch has none.
     plain = {
         name: {key: value for key, value in position.items() if key != "marks"}
         for name, position in logged[0]["streams"].items()
     }
     assert logged[1]["from"] == plain
     assert sorted(logged[0]) == list(logged[0]) == ["from", "parts", "streams", "v"]
-    # Whatever the modules are called in a later release, it reads what this one has logged.
+    # The checkpoint contains no module names, so a later release with other names can read it.
     files = [path for path in sink.checkpoint.rglob("*") if path.is_file()]
     assert len(files) >= 5
     assert not [path for path in files if b"jetarrow" in path.read_bytes()]
@@ -113,7 +113,7 @@ def test_a_running_query_takes_what_comes_and_makes_no_empty_batches(sink: Sink,
     name = streams.new()
     streams.publish(name, [b"before"] * 10)
     query = sink.start(name, subjects=f"{name}.0,{name}.1")
-    # Spark itself makes the first batch, whatever the source says.
+    # Spark itself makes the first batch, regardless of the source.
     sink.until(lambda: 0 in sink.batches)
     streams.publish(name, [b"x"] * 3)
     sink.until(lambda: sink.seqs == [11, 12])
@@ -134,7 +134,7 @@ def test_batch_0_is_planned_again_with_the_start_it_had(sink: Sink, streams: Str
     with pytest.raises(StreamingQueryException, match="the sink fails"):
         sink.start(name, startingOffsets="earliest").awaitTermination(60)
     assert sink.batches == {0: [(name, seq) for seq in range(1, 11)]}
-    # Spark asks again where to start: at the latest, say the options now, and they ask for other partitions.
+    # Spark requests the start again. The options are now the latest message and another number of partitions.
     streams.publish(name, [b"later"] * 20)
     sink.fail_at = None
     assert sink.start(name, now=True, startingOffsets="latest", minPartitions=5).awaitTermination(60)
@@ -210,7 +210,7 @@ def test_a_checkpoint_of_another_stream(sink: Sink, streams: Streams) -> None:
     text = failure(sink.start(other, now=True))
     assert f"this checkpoint is of a query that reads '{one}', not '{other}'" in text
     assert "its own checkpointLocation" in text
-    # One stream more goes on where the first one stood.
+    # A query with one more stream continues at the position of the first one.
     assert sink.start(f"{one},{other}", now=True).awaitTermination(60)
     assert len(sink.seqs) == 20
 

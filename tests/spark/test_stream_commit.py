@@ -1,4 +1,4 @@
-"""What a streaming query lets the server forget, driven without Spark's JVM."""
+"""Messages that commits of a streaming query let the server remove, driven without Spark's JVM."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ack_floor(streams: Streams, stream: str, name: str) -> int:
     return streams.run(work)
 
 
-def test_a_queue_keeps_everything_unless_told_otherwise(here: Here, streams: Streams) -> None:
+def test_workqueue_keeps_all_messages_without_commit_mode(here: Here, streams: Streams) -> None:
     name = streams.new(**QUEUE)
     streams.publish(name, [b"x"] * 10)
     reader = here.stream(name, maxOffsetsPerTrigger=4)
@@ -49,7 +49,7 @@ def test_purge_removes_exactly_what_was_processed(here: Here, streams: Streams) 
     second = step(reader, first)
     reader.commit(first)
     assert streams.left(name) == list(range(5, 11))
-    # The second batch is planned again, by a new process; the first commit comes again too.
+    # A new process plans the second batch again, and repeats the first commit too.
     again = here.stream(name, commitMode="purge")
     again.commit(first)
     assert here.batch(again, first, second)["seq"].to_pylist() == [5, 6, 7, 8]
@@ -82,12 +82,12 @@ def test_a_stream_that_was_made_again_is_not_touched(here: Here, streams: Stream
     assert streams.left(name) == [1, 2, 3, 4, 5]
 
 
-def test_a_consumer_holds_messages_back_and_lets_them_go(here: Here, streams: Streams) -> None:
+def test_consumer_keeps_messages_until_they_are_committed(here: Here, streams: Streams) -> None:
     name = streams.new(**INTEREST)
     reader = here.stream(name, commitMode="consumer", commitConsumer="spark", maxOffsetsPerTrigger=1500)
     start = reader.initialOffset()
     assert start == reader.initialOffset()
-    # From now on the stream keeps them for us, although nobody else has an interest.
+    # From now on the stream keeps messages for this consumer, although it is the only one.
     streams.publish(name, [bytes(2000)] * 2600)
     first = step(reader, start)
     second = step(reader, first)
@@ -105,7 +105,7 @@ def test_a_consumer_holds_messages_back_and_lets_them_go(here: Here, streams: St
     assert streams.run(lambda js: js.stream_info(name)).state.messages == 0
 
 
-def test_what_was_delivered_too_early_is_acknowledged_later(here: Here, streams: Streams) -> None:
+def test_messages_delivered_beyond_a_batch_are_acknowledged_later(here: Here, streams: Streams) -> None:
     name = streams.new(**INTEREST)
     reader = here.stream(name, commitMode="consumer", commitConsumer="spark", maxOffsetsPerTrigger=10)
     start = reader.initialOffset()

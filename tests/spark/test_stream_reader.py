@@ -25,7 +25,7 @@ ALL = ReadAllAvailable()
 
 
 def through_json(offset: dict[str, Any]) -> dict[str, Any]:
-    """What Spark does with offsets: it keeps the text."""
+    """An offset restored from JSON text, as Spark stores it."""
     return dict(json.loads(json.dumps(offset)))
 
 
@@ -101,15 +101,15 @@ def test_batches_are_exact_and_replayed_exactly(here: Here, streams: Streams) ->
     assert sorted(row for batch in batches for row in batch) == sorted(
         [(a, seq) for seq in range(1, 71) if seq not in (3, 60, 70)] + [(b, seq) for seq in range(1, 31)]
     )
-    # A new process, and options that somebody has changed: the batches that are logged stay what they were. `start`
-    # is of no account, for batch 0 Spark asks for it anew.
+    # A new process with changed options: logged batches stay the same. `start` is ignored, because Spark requests it
+    # anew for batch 0.
     other = here.stream(f"{a},{b}", maxOffsetsPerPartition=1)
     assert rows(here, other, offsets) == batches
     parts = [[(p.stream, p.start, p.end) for p in reader.partitions(*pair)] for pair in pairwise(offsets)]
     again = [[(p.stream, p.start, p.end) for p in other.partitions({}, end)] for end in offsets[1:]]
     assert parts == again
     assert reader.partitions(offsets[2], offsets[2]) == []
-    # Goes on where it was.
+    # The query continues at its last offset.
     streams.publish(a, [b"x"] * 5)
     assert rows(here, other, run(other, offsets[-1])) == [[(a, seq) for seq in range(71, 76)]]
 
@@ -147,12 +147,12 @@ def test_where_a_query_starts(here: Here, streams: Streams) -> None:
     assert start(name, startingOffsets=f'{{"{name}": -1}}') == 11
     assert start(name, startingTimestamp="0") == 4
     assert start(name, startingTimestamp="2100-01-01Z") == 11
-    # Beyond the end: what comes before it is not wanted.
+    # Beyond the end: messages before the start are not read.
     reader = here.stream(name, startingOffsets=f'{{"{name}": 13}}')
     assert run(reader) == [reader.initialOffset()]
     streams.publish(name, [b"x"] * 5)
     assert rows(here, reader, run(reader)) == [[(name, 13), (name, 14), (name, 15)]]
-    # Gone: that is loss.
+    # A purged start is data loss.
     reader = here.stream(name, startingOffsets=f'{{"{name}": 2}}')
     offsets = run(reader)
     with pytest.raises(DataLossError, match=rf"messages 2 to 3 of stream '{name}' are gone .* this batch is \[2, 16\)"):
@@ -168,14 +168,14 @@ def test_foreign_and_deleted_messages_make_no_batches(here: Here, streams: Strea
     streams.publish(name, [b"x"] * 3)  # 1 is at sequence 3
     offsets = run(reader)
     assert rows(here, reader, offsets) == [[(name, 3)]]
-    # Much that is foreign, then one that matches: one batch, and none for what is foreign at the end.
+    # Many foreign messages, then one that matches: one batch, and none for the foreign messages at the end.
     for _ in range(20):
         streams.run(lambda js: js.publish(f"{name}.0", b"x"))
     streams.publish(name, [b"x"] * 3)
     offsets = run(reader, offsets[-1])
     assert rows(here, reader, offsets) == [[(name, 26)]]
     assert run(reader, offsets[-1]) == offsets[-1:]
-    # Whoever limits a batch does not get empty ones out of deleted messages either.
+    # With a limit, deleted messages do not make empty batches either.
     plain = here.stream(name, startingOffsets="earliest", maxOffsetsPerTrigger=2)
     streams.delete_messages(name, list(range(2, 26)))
     assert rows(here, plain, run(plain)) == [[(name, 1)], [(name, 26), (name, 27)]]
@@ -275,7 +275,7 @@ def test_spark_before_4_2_gives_no_start(here: Here, streams: Streams) -> None:
     end = reader.latestOffset()
     assert here.batch(reader, start, end)["seq"].to_pylist() == [1, 2, 3]
     assert json.dumps(reader.latestOffset()) == json.dumps(end)
-    # After a restart nobody says where the last batch ended, but for the plan of the next one.
+    # After a restart only the plan of the next batch contains the end of the last one.
     streams.publish(name, [b"x"] * 2)
     later = here.stream(name)
     following = through_json(later.latestOffset())

@@ -1,4 +1,4 @@
-"""Reading while workers and servers are killed, and streams purged and made again: a real Spark, real kills."""
+"""Reads while workers and servers are killed, and streams are purged and created again, with a real Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tools import Streams, kill_workers, wait_until
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 COUNT = 1000
-# What is on its way at a time is a fraction of the whole, so that a task lasts as long as Spark takes its rows.
+# Bytes in flight are a fraction of the whole, so that a task lasts as long as Spark consumes its rows.
 SMALL = {"batchBytes": "256k", "fetchBytes": "256k", "startingOffsets": "earliest"}
 
 
@@ -34,7 +34,7 @@ def fill(streams: Streams, name: str) -> None:
 
 
 def kill_readers(streams: Streams, name: str) -> None:
-    """Kill the workers in the middle of a task: nobody has deleted the consumer with which it reads."""
+    """Kills the workers in the middle of a task: the consumer with which it reads is not deleted."""
     reading = streams.readers(name)
     assert kill_workers() >= 1
     assert streams.readers(name) >= reading
@@ -112,12 +112,12 @@ def test_a_batch_whose_stream_is_made_again(streams: Streams, batch: Callable[..
         done.result(60)
 
 
-# One batch for all that `fill` makes, and not one for its first messages.
+# One batch for all messages that `fill` publishes, not one for the first of them.
 WHOLE = {"minOffsetsPerTrigger": COUNT, "maxTriggerDelay": "2s"}
 
 
 class Query:
-    """A slow streaming query: which sequences each batch had."""
+    """A slow streaming query; `batches` has the sequences of each batch."""
 
     def __init__(self, spark: SparkSession, url: str, checkpoint: Path) -> None:
         self.spark = spark

@@ -1,4 +1,4 @@
-"""`df.write.format("jetstream")` with a real Spark: what is stored, and what the user is told."""
+"""`df.write.format("jetstream")` with a real Spark: stored messages and reported errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def numbers(spark: SparkSession, count: int, *columns: str, partitions: int = 2)
 
 
 def told(error: pytest.ExceptionInfo[PySparkException]) -> str:
-    """The error as a user sees it; our own errors come without a traceback in front."""
+    """The error as a user sees it; our own errors have no traceback in front."""
     text = str(error.value)
     assert "Traceback" not in text
     assert "Py4J" not in text
@@ -47,7 +47,7 @@ def test_all_columns(spark: SparkSession, write: Write, streams: Streams, stored
         assert message.subject == f"{name}.{i % 3}"
         assert message.headers == ({} if i % 2 else {"Kind": ["even", str(i)]})
         assert (message.id == f"own-{i}") if i % 5 == 0 else len(message.id or "") == 22
-    # Own ids are known for two minutes, whoever comes with them; the others are of this write only.
+    # The server knows ids of the user for two minutes, in any write; generated ids are unique to a write.
     write(frame, name)
     assert len(stored(name)) == 300 + 240
 
@@ -61,7 +61,7 @@ def test_subject_option_binary_data_and_plain_headers(
     assert stored(name) == [(f"{name}.x", b"\x00\xff", None, {"A": ["1"], "B": [""]})] * 3
 
 
-def test_rows_that_say_the_same_all_count(spark: SparkSession, write: Write, streams: Streams, stored: Read) -> None:
+def test_equal_rows_are_all_stored(spark: SparkSession, write: Write, streams: Streams, stored: Read) -> None:
     name = streams.new()
     write(spark.range(0, 999, 1, 3).selectExpr("'x' as data"), name, subject=f"{name}.x")
     assert Counter(message.data for message in stored(name)) == {b"x": 999}
@@ -82,7 +82,7 @@ def test_an_empty_frame(spark: SparkSession, write: Write, streams: Streams, sto
 def test_a_stream_into_another(
     spark: SparkSession, write: Write, load: Callable[..., DataFrame], streams: Streams, stored: Read
 ) -> None:
-    """Sequences as ids: writing it again adds what is new, and nothing else."""
+    """Sequences as ids: writing the stream again adds only new messages."""
     source, target = streams.new(), streams.new()
     streams.publish(source, [b"%d" % i for i in range(500)])
     columns = ("data", f"replace(subject, '{source}', '{target}') as subject", "concat(stream, ':', seq) as msg_id")
@@ -147,7 +147,7 @@ def test_a_stream_that_is_full_in_the_middle(spark: SparkSession, write: Write, 
         (["'x' as data", "if(id = 7, '{other}.x', '{stream}.x') as subject"], "row 7 of partition 0: .*err_code=10060"),
     ],
 )
-def test_a_task_says_which_row_and_why(
+def test_error_of_a_task_names_the_row_and_the_cause(
     columns: list[str], said: str, spark: SparkSession, write: Write, streams: Streams
 ) -> None:
     name, other = streams.new(), streams.new()

@@ -1,4 +1,4 @@
-"""Writes of which something dies in the middle: every row is in the stream exactly once."""
+"""Writes during which a worker, driver or server is killed: every row is in the stream exactly once."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="needs Linux"),
 ]
 ROWS, PARTITIONS = 6_000, 2
-# Spark's buffers of 64 KiB keep what is small; with this most of a half comes through.
+# Bytes of a row. Spark buffers 64 KiB; with this size most rows of a half pass the buffers.
 SIZE = 300
 
 
 class Gate:
-    """In the first attempt each task stops half-way until the gate is open; in others its rows are turned round."""
+    """In the first attempt each task stops half-way until the gate is open; in others its rows are reversed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -94,7 +94,7 @@ def streams(server: NatsServer, streams: StreamsOf) -> StreamsOf:
 
 
 class Running(threading.Thread):
-    """Something that blocks, in a thread; `done` raises what it has raised."""
+    """A blocking call in a thread; `done` raises the exception of the call."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -274,7 +274,7 @@ def test_killed_driver(query: Query, streams: StreamsOf, server: NatsServer, sto
             start_new_session=True,
         )
     try:
-        # How long a JVM takes to start is the machine's affair; what is waited for afterwards is ours.
+        # The start of a JVM depends on the machine, so it has a longer timeout than the waits after it.
         wait_until(lambda: (query.folder / "checkpoint").exists() or driver.poll() is not None, patience=150)
         assert driver.poll() is None, log.read_text(errors="replace")
         half_way(streams, name)
@@ -287,7 +287,7 @@ def test_killed_driver(query: Query, streams: StreamsOf, server: NatsServer, sto
 
 
 def test_another_number_of_partitions(query: Query, server: NatsServer, stored: Read) -> None:
-    """Ids of the rows' own: exact. Ids made of content are those of a partition: rows may come twice, none is lost."""
+    """With `msg_id` rows are stored once. Ids from content depend on the partition: rows may repeat, none is lost."""
 
     def with_ids(frame: DataFrame) -> DataFrame:
         return frame.selectExpr("data", "concat('row-', data) as msg_id")

@@ -1,4 +1,4 @@
-"""What the tests of Spark share: streams made with nats-py, the source without a JVM, processes and their sockets."""
+"""Helpers of the Spark tests: streams made with nats-py, the source without a JVM, processes and their sockets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Socket(NamedTuple):
 
 
 def sockets() -> list[Socket]:
-    """The TCP sockets of this machine: ports, and bytes that nobody has read yet."""
+    """The TCP sockets of this machine, with their ports and unread bytes."""
     found = []
     for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
