@@ -1,4 +1,4 @@
-"""A proxy before a server that can keep what comes from it, and cut links."""
+"""TCP proxy in front of a server that can hold back or discard the server's data, and close connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..listener import Listener
 
 
 class Proxy(Listener):
-    """Passes bytes on; what the server says is thrown away while it is `deaf`, and waits while it is not `reading`."""
+    """Forwards bytes; data from the server is discarded while `deaf` is true and held until `reading` is set."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -26,13 +26,13 @@ class Proxy(Listener):
         await super().__aexit__(kind, error, trace)
 
     def cut(self) -> None:
-        """Ends all links."""
+        """Closes all connections."""
         for writer in self._writers:
             writer.close()
         self._writers.clear()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One link, both ways."""
+        """Forwards one connection in both directions."""
         there, away = await asyncio.open_connection("127.0.0.1", self._port)
         self._writers += [writer, away]
         await asyncio.gather(self._pipe(reader, away, told=False), self._pipe(there, writer, told=True))

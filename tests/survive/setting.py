@@ -1,4 +1,4 @@
-"""What each call that blocks begins with: a client, a stream, a server that can be frozen; and the list of calls."""
+"""Setup of each blocking call: a client, a stream, a server that can be frozen; and the list of calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import jetarrow.sync
 import pyarrow as pa
 
-# Seconds that no call waits by itself.
+# Timeout in seconds that no call reaches during a test.
 LONG = 60.0
 
 
@@ -28,7 +28,7 @@ class Setting:
 
     def freeze(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
-        # A thread that still runs may still answer.
+        # A thread that is not stopped yet may still answer.
         while any(task.read_text().split()[2] != "T" for task in Path(f"/proc/{self.pid}/task").glob("*/stat")):
             time.sleep(0.001)
         print("go", flush=True)

@@ -21,7 +21,7 @@ from jetarrow.server import NatsServer
 from ..tools import wait_until_blocked
 from .calls import CALLS, COVERED, Setting
 
-# Arrow's stream interface has no word for an exception of Python: pyarrow's own names it in its text.
+# Arrow's C stream interface carries no Python exceptions: pyarrow raises its own error, whose text names it.
 OTHERWISE = {"read_arrow_stream": "ArrowInvalid:KeyboardInterrupt"}
 
 
@@ -33,14 +33,14 @@ def server() -> Iterator[NatsServer]:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_ctrl_c(server: NatsServer, name: str) -> None:
-    """Nothing but the signal can end the call."""
+    """SIGINT interrupts every blocking call within 0.5 s, and the process then exits with 0."""
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "tests.survive.calls", name, server.url, str(server.pid)]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         try:
             assert child.stdout.readline() == "go\n"
-            # Whatever else it does would be interrupted as well.
+            # The signal must arrive inside the call: other code would be interrupted as well.
             wait_until_blocked(child.pid)
             pressed = time.monotonic()
             child.send_signal(signal.SIGINT)
@@ -50,7 +50,7 @@ def test_ctrl_c(server: NatsServer, name: str) -> None:
             assert (outcome, float(at) > pressed) == (OTHERWISE.get(name, "KeyboardInterrupt"), True)
             assert float(at) - pressed < 0.5
             assert child.stdout.readline() == f"{name}\n"
-            # What the call left behind does not hold up the end.
+            # The interrupted call does not delay the exit.
             assert child.wait(10) == 0
         finally:
             server.resume()
@@ -58,12 +58,12 @@ def test_ctrl_c(server: NatsServer, name: str) -> None:
 
 
 def named(text: str) -> set[str]:
-    """ "Class: member member" in each line, as the names of calls."""
+    """Parses lines of the form "Class: member member" into the names of calls."""
     lines = (line.split(": ") for line in text.strip().splitlines())
     return {f"{kind.strip()}.{member}" for kind, members in lines for member in members.split()}
 
 
-# One request and its answer, as add_stream.
+# Calls of one request and its answer, like add_stream.
 REQUESTS = named("""
     JetStreamManager: account_info find_stream_name_by_subject
     JetStreamManager: create_or_update_stream delete_stream get_or_create_stream get_stream purge_stream stream_info
@@ -84,7 +84,7 @@ REQUESTS = named("""
     ObjectStore: add_bucket_link add_link clean delete get_info seal status update_meta watch
     Advisories: __enter__
 """)
-# As the call that is made with the server frozen, by another name.
+# Calls that block like another call, which is tested with the server frozen.
 THE_SAME = {
     "Advisories.__next__": "Advisories.__iter__",
     "MessageBatch.nak": "MessageBatch.ack",
@@ -125,7 +125,7 @@ THE_SAME = {
     "ObjectStore.get_file": "ObjectStore.get",
     "ObjectWatcher.__exit__": "ObjectWatcher.stop",
 }
-# Told to the server, which does not answer.
+# Calls that send to the server, which does not answer.
 TOLD = named("""
     Client: force_reconnect subscribe
     Subscription: unsubscribe
@@ -134,7 +134,7 @@ TOLD = named("""
     ObjectWatcher: stop
     Msg: ack ack_with in_progress nak respond term working
 """)
-# They do not ask the server.
+# Calls that make no request.
 LOCAL = named("""
     Msg: __delattr__ __eq__ __getstate__ __reduce_ex__ __setattr__ __setstate__
     Client: __enter__ ack_latency metrics metrics_by_verb msg_class jetstream jsm new_inbox set_server_pool
@@ -152,17 +152,17 @@ LOCAL = named("""
     KeyWatcher: __enter__ __iter__
     ObjectWatcher: __enter__ __iter__
 """)
-# What Python itself calls, and what makes an object: neither is called by name.
+# Members that Python calls itself, and constructors: users do not call them by name.
 IMPLICIT = {"__init__", "__new__", "__repr__", "__reduce__", "__module__", "__doc__"}
 
 
 def calls_of(kind: type) -> dict[str, str]:
-    """Every function that the objects of a class have, however it was made, and the class where it is defined."""
+    """Returns each callable member of a class's objects, with the name of the class that defines it."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not base.__module__.startswith("jetarrow"):
             continue
-        # A base that only jetarrow knows counts for the class that is public.
+        # Members of a private base class count as members of the public class.
         name = base.__name__ if getattr(jetarrow.sync, base.__name__, None) is base else kind.__name__
         for member, value in vars(base).items():
             hidden = member.startswith("_") and not member.startswith("__")
@@ -181,8 +181,11 @@ def properties(kind: type) -> set[str]:
     return {f"{kind.__name__}.{name}" for name in names}
 
 
-def test_every_call_is_known() -> None:
-    """Whoever adds a method says here whether it blocks; if it does, the program `calls.py` makes the call."""
+def test_every_public_method_is_listed_once() -> None:
+    """Every public method is in exactly one list, which states whether it blocks.
+
+    A blocking method has a call in `calls.py`, or is listed as similar to another one.
+    """
     kinds = [kind for name in jetarrow.sync.__all__ if isinstance(kind := getattr(jetarrow.sync, name), type)]
     found = {f"{owner}.{member}" for kind in kinds for member, owner in calls_of(kind).items()}
     found |= {name for kind in kinds for name in properties(kind)} & COVERED
@@ -197,13 +200,13 @@ def test_every_call_is_known() -> None:
 
 
 @pytest.mark.timeout(20)
-def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
-    """Each is called once with the server frozen."""
+def test_calls_listed_as_non_blocking_return_from_a_frozen_server(server: NatsServer) -> None:
+    """Each call returns within 0.5 s with the server frozen."""
     at = Setting("LOCAL", server.url, server.pid)
     nc, js, stream = at.nc, at.js, at.stream
     messages = at.sub.fetch(8)
     batch = at.sub.fetch_batch(2, timeout=0.1)
-    assert len(batch.to_pandas()) == len(batch.to_polars()) == 2  # Their imports take their time.
+    assert len(batch.to_pandas()) == len(batch.to_polars()) == 2  # Importing the libraries takes long.
     core, events, reader = nc.subscribe("a"), js.advisories().__enter__(), js.read(stream)
     kv = js.create_key_value(bucket="LOCAL")
     watcher = kv.watchall()
@@ -282,7 +285,7 @@ def test_what_is_said_not_to_block_does_not(server: NatsServer) -> None:
     try:
         for name, call in calls.items():
             begin = time.monotonic()
-            with suppress(jetarrow.errors.Error):  # What it says does not matter, only when.
+            with suppress(jetarrow.errors.Error):  # Only the duration matters, not the error.
                 call()
             if (took := time.monotonic() - begin) > 0.5:
                 slow[name] = took

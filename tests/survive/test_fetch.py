@@ -30,17 +30,20 @@ async def fill_stream(js: JetStreamContext, size: int = 100) -> None:
 
 @pytest.mark.parametrize("confirm", [False, True], ids=["ack", "ack_sync"])
 async def test_kills_while_fetching_and_acknowledging(own_server: NatsServer, confirm: bool) -> None:
-    """Nothing is lost. What comes again is what was on its way, and acks that the server took and had not persisted."""
+    """No message is lost. Only messages in flight, or whose acks the server had not persisted, are redelivered."""
     check(await kill_fetch.fetch(own_server, confirm=confirm, **kill_fetch.SHORT))
 
 
 async def test_blocked_loop_during_large_fetches(own_server: NatsServer) -> None:
-    """The consumer wants no acks: what is dropped on the way does not come again."""
+    """All messages arrive; the consumer has no acks, so a dropped message would not be redelivered."""
     check(await bulk.fetch(own_server, bulk.SHORT["count"], "none", hog=False))
 
 
 async def test_many_fetches_while_nothing_is_read(own_server: NatsServer) -> None:
-    """A server cuts a client that it cannot write 64 MiB to; where no acks are wanted, all of that would be gone."""
+    """Unread fetches stay below 64 MiB of pending data, at which the server disconnects the client.
+
+    Without acks these messages would be lost.
+    """
     calls = 12
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(Proxy(own_server.port))
@@ -81,7 +84,7 @@ async def test_blocked_loop_during_iteration(own_server: NatsServer, ahead: bool
         async for msg in sub.consume(5_000) if ahead else sub.messages:
             seen.append(msg.seq)
             if len(seen) in (COUNT // 4, COUNT // 2):
-                # Runs when the loop has its turn: the next request is under way then.
+                # Runs in the loop's next iteration, when the next request has been sent.
                 asyncio.get_running_loop().call_soon(time.sleep, 1.5)
             if len(seen) == COUNT:
                 break
@@ -92,9 +95,9 @@ async def test_blocked_loop_during_iteration(own_server: NatsServer, ahead: bool
 
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
 async def test_200_cancelled_fetches(own_server: NatsServer, verb: str) -> None:
-    """Cancelled while it waits, while messages come, or with the result on its way: nothing stays out of reach.
+    """Fetches that are cancelled while they wait, receive or return leave no message undelivered.
 
-    The time to acknowledge is longer than the test, so that what comes again was given back.
+    `ack_wait` is longer than the test, so that redelivered messages were released by the cancelled fetches.
     """
     rng = random.Random(verb)
     count, most = 20_000, 50
@@ -108,7 +111,7 @@ async def test_200_cancelled_fetches(own_server: NatsServer, verb: str) -> None:
         begun = asyncio.Event()
 
         async def work(delay: float) -> None:
-            """One fetch, cancelled `delay` after the messages have begun to come unless it is over before."""
+            """Makes one fetch, and cancels it `delay` seconds after publishing begins unless it has ended before."""
             call = sub.fetch(most, timeout=60) if verb == "fetch" else sub.fetch_batch(most, timeout=60)
             task: asyncio.Task[Iterable[Msg]] = asyncio.ensure_future(call)
             await begun.wait()
@@ -124,7 +127,7 @@ async def test_200_cancelled_fetches(own_server: NatsServer, verb: str) -> None:
             acked.update(msg.seq for msg in found)
             await asyncio.gather(*(msg.ack() for msg in found))
 
-        # A hundred wait when the messages come; the others find them there.
+        # A hundred fetches wait when the messages arrive; the later ones find stored messages.
         waiting = [asyncio.ensure_future(work(rng.uniform(0, 0.5))) for _ in range(100)]
         while ((await sub.consumer_info()).num_waiting or 0) < 50:
             await asyncio.sleep(0.01)

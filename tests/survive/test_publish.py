@@ -22,12 +22,12 @@ Form = Callable[[NatsServer, Ticker, float, int, int, int], Awaitable[list[Figur
 
 
 async def test_kills_during_a_batch(own_server: NatsServer) -> None:
-    """Every row is stored once and is where its result says, and the call is over soon after the last restart."""
+    """Every row is stored once at the sequence of its result, and the call returns soon after the last restart."""
     check(await kill_pub.batch(own_server, **kill_pub.SHORT))
 
 
 async def test_kills_during_publish_async(own_server: NatsServer) -> None:
-    """Every message is stored once and is where its future says; what a kill interrupts is resolved soon after."""
+    """Every message is stored once at the sequence of its future; futures resolve soon after a kill."""
     check(await kill_pub.futures(own_server, **kill_pub.SHORT))
 
 
@@ -39,7 +39,7 @@ async def test_frozen_server(own_server: NatsServer, ticker: Ticker, form: Form)
 
 @pytest.fixture
 def deaf(own_server: NatsServer) -> Iterator[None]:
-    """Somebody listens on `deaf.>` and never answers: a publish there has no ack and no error."""
+    """A subscriber to `deaf.>` that never answers: a publish there gets neither an ack nor an error."""
 
     def listen() -> None:
         while sock.recv(1 << 20):
@@ -59,15 +59,15 @@ def deaf(own_server: NatsServer) -> Iterator[None]:
 
 @pytest.mark.usefixtures("deaf")
 @pytest.mark.parametrize(("face", "frozen"), [("async", False), ("async", True), ("sync", False)])
-def test_publishes_that_time_out_leave_nothing(own_server: NatsServer, face: str, frozen: bool) -> None:
+def test_publishes_that_time_out_leak_no_memory(own_server: NatsServer, face: str, frozen: bool) -> None:
     with jetarrow.sync.connect(own_server.url) as nc:
         nc.jetstream().add_stream(name="S", subjects=["s.>"])
     program = Path(__file__).with_name("unanswered.py")
     command = [sys.executable, str(program), face, own_server.url, str(own_server.pid if frozen else 0)]
-    # mimalloc keeps freed pages for a moment, 2 to 3 MiB that come and go; so it gives them back at once.
+    # By default mimalloc keeps freed pages for a moment, which varies the memory by 2 to 3 MiB; 0 purges them at once.
     env = {**os.environ, "MIMALLOC_PURGE_DELAY": "0"}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=100, check=True, env=env)
     heights = [float(line) for line in done.stdout.split()]
     assert len(heights) == 20
-    # The lowest of each half: what is left behind only grows.
+    # Compares the lowest value of each half: leaked memory only grows.
     assert min(heights[10:]) - min(heights[:10]) < FLAT, f"it grew by {heights} MiB"

@@ -1,4 +1,4 @@
-"""What is sent again after a break: in the order in which it was published, and as long as the stream knows its ids."""
+"""Resends after a disconnect: in the order of publishing, and only within the stream's duplicate window."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .proxy import Proxy
 from .tools import places, rss, trimmed_rss
 
 
-async def test_messages_go_again_in_the_order_of_publishing(own_server: NatsServer) -> None:
-    """Their futures' slots were used before, in another order."""
+async def test_messages_are_resent_in_the_order_of_publishing(own_server: NatsServer) -> None:
+    """The order is kept although the slots of the futures were used before, in another order."""
     async with await jetarrow.connect(
         own_server.url, ping_interval=60, reconnect_time_wait=0.05, max_reconnect_attempts=-1
     ) as nc:
@@ -32,7 +32,7 @@ async def test_messages_go_again_in_the_order_of_publishing(own_server: NatsServ
             own_server.pause()
             rows = range(count, count + 150)
             futures = [await js.publish_async("s.a", b"%d" % i, msg_id=str(i)) for i in rows]
-            await asyncio.sleep(0.1)  # on their way; whether all are does not matter
+            await asyncio.sleep(0.1)  # in flight; whether all are does not matter
             own_server.kill()
             own_server.start()
             for future in futures:
@@ -42,8 +42,8 @@ async def test_messages_go_again_in_the_order_of_publishing(own_server: NatsServ
         assert [found[seq] for seq in sorted(found)][200:] == list(range(200, count))
 
 
-async def test_a_batch_goes_again_in_its_order(own_server: NatsServer) -> None:
-    """Over several breaks; what the link does not take waits behind what it has."""
+async def test_a_batch_is_resent_in_its_order(own_server: NatsServer) -> None:
+    """The order is kept over several disconnects; rows that the socket does not accept wait behind earlier ones."""
     async with await jetarrow.connect(
         own_server.url, ping_interval=60, reconnect_time_wait=0.05, max_reconnect_attempts=-1
     ) as nc:
@@ -67,7 +67,7 @@ async def test_a_batch_goes_again_in_its_order(own_server: NatsServer) -> None:
 
 
 @pytest.mark.parametrize("verb", ["publish_async", "publish_batch"])
-async def test_nothing_goes_again_later_than_its_id_is_known(own_server: NatsServer, verb: str) -> None:
+async def test_messages_are_not_resent_after_the_duplicate_window(own_server: NatsServer, verb: str) -> None:
     async with (
         Proxy(own_server.port) as proxy,
         await jetarrow.connect(proxy.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc,
@@ -88,7 +88,7 @@ async def test_nothing_goes_again_later_than_its_id_is_known(own_server: NatsSer
                 return (await looks.stream_info("S")).state.messages == 2
 
             await until(stored)
-            await asyncio.sleep(1.5)  # the window
+            await asyncio.sleep(1.5)  # longer than the duplicate window
             proxy.deaf = False
             proxy.cut()
             if isinstance(result, asyncio.Task):
@@ -100,7 +100,7 @@ async def test_nothing_goes_again_later_than_its_id_is_known(own_server: NatsSer
             assert (await looks.stream_info("S")).state.messages == 2
 
 
-async def test_what_goes_again_in_time_is_stored_once(own_server: NatsServer) -> None:
+async def test_messages_resent_in_the_duplicate_window_are_stored_once(own_server: NatsServer) -> None:
     async with (
         Proxy(own_server.port) as proxy,
         await jetarrow.connect(proxy.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc,
@@ -118,7 +118,7 @@ async def test_what_goes_again_in_time_is_stored_once(own_server: NatsServer) ->
 
 @pytest.mark.parametrize("msg_id", [None, "1"])
 @pytest.mark.parametrize("state", ["paused", "killed"])
-async def test_one_message_keeps_its_own_time(own_server: NatsServer, state: str, msg_id: str | None) -> None:
+async def test_publish_ends_with_its_own_timeout(own_server: NatsServer, state: str, msg_id: str | None) -> None:
     async with await jetarrow.connect(
         own_server.url, ping_interval=60, reconnect_time_wait=0.05, max_reconnect_attempts=-1
     ) as nc:
@@ -137,7 +137,7 @@ async def test_one_message_keeps_its_own_time(own_server: NatsServer, state: str
 
 
 async def test_a_batch_into_a_stalled_server_stays_in_its_byte_window(own_server: NatsServer) -> None:
-    """800 times one payload of 1 MiB, which is there once: what is sent are copies."""
+    """800 rows share one payload of 1 MiB: only the copies that are sent take memory."""
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
@@ -157,8 +157,8 @@ async def test_a_batch_into_a_stalled_server_stays_in_its_byte_window(own_server
 
 
 @pytest.mark.parametrize("mode", ["window", "fast", "atomic"])
-async def test_a_batch_that_the_server_stops_taking_ends_in_time(own_server: NatsServer, mode: str) -> None:
-    """More than its sockets and our buffer hold; rows that were stored before keep their result."""
+async def test_a_batch_ends_in_time_when_the_server_stops_reading(own_server: NatsServer, mode: str) -> None:
+    """The batch is larger than its sockets and our buffer; rows that were stored before keep their result."""
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"], allow_batched=True, allow_atomic=True)
@@ -168,7 +168,7 @@ async def test_a_batch_that_the_server_stops_taking_ends_in_time(own_server: Nat
             nonlocal sent
             for number in range(40):
                 if number == 1 and mode != "atomic":
-                    # The first block has its answers before the server stops.
+                    # The first block is stored before the server stops.
                     wait_until(lambda: looks.stream_info("S").state.messages == 20)
                     own_server.pause()
                 sent += 20
@@ -179,13 +179,13 @@ async def test_a_batch_that_the_server_stops_taking_ends_in_time(own_server: Nat
         reader = pa.RecordBatchReader.from_batches(schema, blocks())
         if mode == "atomic":
             own_server.pause()
-            # The question for the stream is not answered.
+            # The lookup of the stream is not answered.
             with pytest.raises(jetarrow.errors.TimeoutError):
                 await asyncio.wait_for(js.publish_batch("s.a", reader, mode=mode, timeout=1), 15)
             return
         begun = time.monotonic()
         result = await asyncio.wait_for(js.publish_batch("s.a", reader, mode=mode, timeout=1), 30)
         assert time.monotonic() - begun < 20
-        # A fast batch gets no ack for so few: what became of them is not known.
+        # The server acknowledges a fast batch only after more rows, so the outcome of the first ones is unknown.
         assert result.stored == (20 if mode == "window" else 0)
         assert (result.count, len(result.errors)) == (sent, sent - result.stored)

@@ -1,4 +1,4 @@
-"""Servers that stand still, or are gone, while everything on the way to them is full."""
+"""Servers that are paused or killed while all buffers towards them are full."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jetarrow.server import NatsServer
 from ..tools import PATIENCE, until
 from .tools import rss, trimmed_rss
 
-# More than all sockets and buffers between here and a server hold.
+# More than all sockets and buffers between the client and a server hold.
 FLOOD = 24 * 1024 * 1024
 MESSAGE = b"x" * 256 * 1024
 MIB = 2**20
 
 
 class Stalled:
-    """A connection to a server that stands still, with all buffers on the way full and core messages queued behind."""
+    """A connection to a paused server, with all buffers full and core messages queued behind them."""
 
     def __init__(self, server: NatsServer, nc: Client) -> None:
         self.server = server
@@ -116,8 +116,8 @@ async def test_every_call_ends_in_its_time(stalled: Stalled, verb: str, many: in
             assert isinstance(result, errors.TimeoutError), result
 
 
-async def test_a_request_that_was_not_sent_never_is(stalled: Stalled) -> None:
-    """Its error says so, and the server never gets it; one that was sent says that too."""
+async def test_requests_not_written_before_their_timeout_are_never_sent(stalled: Stalled) -> None:
+    """A request that times out or is cancelled before it is written is never sent, and its timeout reports that."""
     nc = stalled.nc
     stored = await asyncio.gather(*(outcome(stalled.js.publish("S.a", b"late", timeout=0.5)) for _ in range(20)))
     assert {"it was not sent" in str(error) for error in stored} == {True}
@@ -134,7 +134,7 @@ async def test_a_request_that_was_not_sent_never_is(stalled: Stalled) -> None:
     assert (await stalled.js.stream_info("S")).state.messages == 1
 
 
-async def test_a_request_that_was_sent_says_so(own_server: NatsServer) -> None:
+async def test_timeout_of_a_sent_request_reports_that_it_was_sent(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["S.>"])
@@ -152,7 +152,7 @@ async def _messages(js: Any, count: int) -> bool:
     return bool((await js.stream_info("S")).state.messages == count)
 
 
-async def test_what_timed_out_while_the_link_was_down_is_not_sent_later(own_server: NatsServer) -> None:
+async def test_calls_that_time_out_while_disconnected_are_not_sent_later(own_server: NatsServer) -> None:
     async with await jetarrow.connect(
         own_server.url, error_cb=_quiet, reconnect_time_wait=0.05, max_reconnect_attempts=-1
     ) as nc:
@@ -176,13 +176,13 @@ async def test_what_timed_out_while_the_link_was_down_is_not_sent_later(own_serv
         await until(lambda: nc.is_connected)
         await nc.flush()
         assert await _messages(js, 1)
-        # No request of the fetch that was over was written: the message is still there for the next one.
+        # No request of the fetch that timed out was written: the next fetch gets the first delivery of the message.
         msg = (await sub.fetch(1, timeout=5))[0]
         assert (msg.data, msg.metadata.num_delivered) == (b"1", 1)
 
 
-async def test_what_timed_out_leaves_no_bytes(own_server: NatsServer) -> None:
-    """Requests count against `pending_size`, headers count as bytes, and what is over is gone."""
+async def test_timed_out_requests_release_their_bytes(own_server: NatsServer) -> None:
+    """Requests and headers count against `pending_size`, and timed-out requests release their bytes."""
     payload = b"x" * 500_000
     async with await jetarrow.connect(own_server.url, pending_size=1 * MIB, error_cb=_quiet) as nc:
         with pytest.raises(errors.NoRespondersError):
@@ -202,7 +202,7 @@ async def test_what_timed_out_leaves_no_bytes(own_server: NatsServer) -> None:
         assert trimmed_rss() - before < 8
 
 
-async def test_large_requests_of_a_server_that_stands_still_are_given_back(own_server: NatsServer) -> None:
+async def test_timed_out_requests_to_a_paused_server_release_their_memory(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, ping_interval=60, error_cb=_quiet) as nc:
         with pytest.raises(errors.NoRespondersError):
             await nc.request("nobody")
@@ -219,8 +219,8 @@ async def test_large_requests_of_a_server_that_stands_still_are_given_back(own_s
             own_server.resume()
 
 
-async def test_rows_for_a_server_that_stands_still_are_not_copied_ahead(own_server: NatsServer) -> None:
-    """800 rows that are one object of 1 MiB: the window may hold them, the connection may not."""
+async def test_rows_for_a_paused_server_are_not_copied_ahead(own_server: NatsServer) -> None:
+    """800 rows share one object of 1 MiB: the window may hold them all, the connection's buffer must not."""
     async with await jetarrow.connect(own_server.url, ping_interval=60, error_cb=_quiet) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["S.>"])

@@ -1,4 +1,4 @@
-"""What the tests of this folder measure and break with."""
+"""Memory and latency measurements, and server restarts, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pathlib import Path
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-# MiB that a process may grow by while nothing new comes in: what the allocator and Python do on their own.
+# MiB by which the allocator and Python may let a process grow without new data.
 FLAT = 2.0
 
 
 def rss() -> float:
-    """How much memory this process occupies now, in MiB."""
+    """Returns the resident memory of this process in MiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def trimmed_rss() -> float:
-    """The same once free memory is given back: what earlier tests left free would hide a growth."""
+    """Returns the resident memory after trimming: memory freed by earlier tests would hide a growth."""
     ctypes.CDLL(None).malloc_trim(0)
     return rss()
 
 
 class Ticker:
-    """Ticks every 10 ms in the running loop, and remembers by how many seconds it was late.
+    """Ticks every 10 ms in the running loop, and records the delay of each tick in seconds.
 
-    The time that the loop's thread was ready to run and had no processor is the machine's, and is not counted.
+    Time during which the loop's thread was runnable without a processor depends on the machine, and is not counted.
     """
 
     def __init__(self) -> None:
@@ -48,24 +48,24 @@ class Ticker:
             self.late.append(late - (self._waited() - waited))
 
     def worst(self) -> float:
-        """The worst since the last call."""
+        """Returns the longest delay since the last call."""
         late, self.late = self.late, []
         assert late, "it never ticked"
         return max(late)
 
 
 class Restarts:
-    """Kills a server at once and starts it again beside the test."""
+    """Kills a server, and restarts it in a thread of its own."""
 
     def __init__(self, server: NatsServer) -> None:
         self.server = server
         self.count = 0
-        # When the last start was over.
+        # Time at which the last start was finished.
         self.up = 0.0
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Returns when it is dead."""
+        """Kills the server and begins to restart it; returns when the old process is dead."""
         self.wait()
         self.server.kill()
         self.count += 1
@@ -77,13 +77,13 @@ class Restarts:
         self.up = time.monotonic()
 
     def wait(self) -> None:
-        """Returns when it answers again."""
+        """Returns when the restarted server answers."""
         if self._thread is not None:
             self._thread.join()
 
 
 async def places(js: JetStreamContext, stream: str) -> dict[int, int]:
-    """Sequence to the number that is stored there; zeros before it may fill a large message."""
+    """Maps each sequence to the number that is stored there; leading zeros may pad a large message."""
     table = await js.read(stream, columns=["seq", "data"]).read_all()
     numbers = (int(data[-20:]) for data in table.column("data").to_pylist())
     return dict(zip(table.column("seq").to_pylist(), numbers, strict=True))

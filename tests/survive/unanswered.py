@@ -1,6 +1,6 @@
-"""Publishes 200,000 messages that nobody answers (80,000 where each is waited for), and prints the memory 20 times.
+"""Publishes 200,000 messages that get no ack (80,000 with blocking calls), and prints the memory 20 times.
 
-A program of its own, so that the memory is that of nothing else: `unanswered.py <face> <url> <pid to freeze or 0>`.
+A program of its own, so that the memory contains nothing else: `unanswered.py <face> <url> <pid to freeze or 0>`.
 """
 
 from __future__ import annotations
