@@ -1,4 +1,4 @@
-"""The sync twin's futures do what those of concurrent.futures do, whoever comes first."""
+"""The sync twin's futures behave like those of concurrent.futures, whether resolved before or after a wait."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def outcome(future: futures.Future[Any]) -> tuple[object, ...]:
 @both
 @pytest.mark.parametrize("looked", [False, True])
 @pytest.mark.parametrize("how", ["result", "error", "cancel"])
-def test_ends(make: Make, how: str, looked: bool) -> None:
+def test_future_ends_with_result_error_or_cancel(make: Make, how: str, looked: bool) -> None:
     future, called = make(), list[object]()
     if looked:
         assert outcome(future) == (TimeoutError, False, False, False, "PENDING")
@@ -63,14 +63,14 @@ def test_ends(make: Make, how: str, looked: bool) -> None:
 
 
 @both
-def test_nothing_else_is_there(make: Make) -> None:
+def test_unknown_attribute_raises_attribute_error(make: Make) -> None:
     with pytest.raises(AttributeError, match="nothing"):
         _ = make().nothing  # type: ignore[attr-defined]
 
 
 @both
 @pytest.mark.parametrize("how", ["result", "error"])
-def test_waited_for_with_others(make: Make, how: str) -> None:
+def test_wait_and_as_completed_return_resolved_futures(make: Make, how: str) -> None:
     early, late, never = make(), make(), make()
     end(early, "result")
     ender = threading.Timer(0.02, end, (late, how))
@@ -82,7 +82,7 @@ def test_waited_for_with_others(make: Make, how: str) -> None:
 
 
 @both
-def test_one_that_fails_ends_a_wait(make: Make) -> None:
+def test_wait_for_first_exception_returns_a_failed_future(make: Make) -> None:
     failing, never = make(), make()
     ender = threading.Timer(0.02, end, (failing, "error"))
     ender.start()
@@ -91,7 +91,7 @@ def test_one_that_fails_ends_a_wait(make: Make) -> None:
 
 
 @both
-async def test_awaited_in_a_loop(make: Make) -> None:
+async def test_wrap_future_returns_the_result_in_a_loop(make: Make) -> None:
     future = make()
     ender = threading.Timer(0.02, end, (future, "result"))
     ender.start()
@@ -101,7 +101,7 @@ async def test_awaited_in_a_loop(make: Make) -> None:
 
 
 @both
-def test_a_callback_that_fails(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_callback_is_logged_and_later_ones_run(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     future, called = make(), list[object]()
 
     def fail(_: object) -> None:
@@ -116,8 +116,8 @@ def test_a_callback_that_fails(make: Make, caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.parametrize("kind", ["waits", "calls", "cancels", "waits with others"])
-def test_both_come_at_once(kind: str) -> None:
-    """A thread ends each future while another is about to wait for it: one of them is first, and both know."""
+def test_resolve_concurrent_with_wait_or_cancel_has_one_outcome(kind: str) -> None:
+    """A thread resolves each future while another waits for it or cancels it: both see the same outcome."""
     made = [AckFuture() for _ in range(RACES)]
     begin = threading.Barrier(2)
     refused = list[AckFuture]()

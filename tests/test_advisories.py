@@ -1,4 +1,4 @@
-"""JetStream's events about itself."""
+"""JetStream advisories."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .tools import connections, free_port, until
 WAIT = 10
 
 
-async def test_what_is_done_to_a_stream(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_stream_and_consumer_actions_are_reported(js: JetStreamContext, nats_url: str, stream: str) -> None:
     name = f"{stream}A"
     async with js.advisories(name) as events, await jetarrow.connect(nats_url) as other:
-        # By another connection: the listening is confirmed before the block begins.
+        # Changes from another connection: the subscription is confirmed before the block begins.
         doer = other.jetstream()
         await doer.add_stream(name=name, subjects=[name])
         await doer.add_stream(name=f"{name}2", subjects=[f"{name}2"])
@@ -52,7 +52,7 @@ async def test_what_is_done_to_a_stream(js: JetStreamContext, nats_url: str, str
     assert abs(datetime.now(UTC) - first.timestamp) < timedelta(minutes=1)
 
 
-async def test_what_becomes_of_messages(js: JetStreamContext, stream: str) -> None:
+async def test_acks_terms_and_exceeded_deliveries_are_reported(js: JetStreamContext, stream: str) -> None:
     kinds = ["max_deliver", "TERMINATED", AdvisoryKind.ACK]
     async with js.advisories(kinds=kinds, stream=stream) as events:
         consumer = await js.stream(stream).create_consumer(durable_name="c", max_deliver=1, sample_freq="100%")
@@ -61,7 +61,7 @@ async def test_what_becomes_of_messages(js: JetStreamContext, stream: str) -> No
         await acked.ack()
         await ended.term("no use")
         await again.nak()
-        # It is told when somebody asks for the next delivery.
+        # The server publishes max_deliver when the next delivery is requested.
         asking = asyncio.create_task(consumer.fetch(timeout=2 * WAIT))
         found: dict[object, Advisory] = {}
         async with asyncio.timeout(WAIT):
@@ -76,7 +76,7 @@ async def test_what_becomes_of_messages(js: JetStreamContext, stream: str) -> No
     assert found[AdvisoryKind.DELIVERY_EXCEEDED].data["stream_seq"] == 3
 
 
-async def test_one_kind_and_what_is_no_event(js: JetStreamContext, nats_url: str, stream: str) -> None:
+async def test_payloads_that_are_no_advisory_are_skipped(js: JetStreamContext, nats_url: str, stream: str) -> None:
     other = await nats.connect(nats_url)
     async with js.advisories(kinds="consumer_ack") as events:
         subject = "$JS.EVENT.METRIC.CONSUMER.ACK.X.c"
@@ -100,7 +100,7 @@ async def test_unknown_kinds(js: JetStreamContext, nats_url: str) -> None:
     await other.close()
 
 
-async def test_the_end(js: JetStreamContext, nats_url: str) -> None:
+async def test_iteration_ends_when_the_connection_closes(js: JetStreamContext, nats_url: str) -> None:
     nc = await jetarrow.connect(nats_url)
     events = nc.jetstream().advisories(kinds="api_audit")
     listening = asyncio.Event()
@@ -115,7 +115,7 @@ async def test_the_end(js: JetStreamContext, nats_url: str) -> None:
 
     task = asyncio.create_task(watch())
     while not listening.is_set():
-        # The first step of the task is what makes it listen.
+        # The task subscribes in its first step.
         await js.account_info()
     await nc.close()
     assert await asyncio.wait_for(task, WAIT) >= 1

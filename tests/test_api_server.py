@@ -1,4 +1,4 @@
-"""The types of jetarrow.js.api, there and back through a server."""
+"""Round trips of the types of jetarrow.js.api through a server."""
 
 import dataclasses
 import json
@@ -79,7 +79,7 @@ def test_stream_round_trip_through_the_server(wire):
         wanted = getattr(config, field.name)
         if wanted not in (None, False) and field.name != "metadata":
             assert getattr(info.config, field.name) == wanted, field.name
-    # Everything the server said comes back word for word, so nothing is lost or misread.
+    # Every value of the server's answer is returned unchanged, so nothing is lost or misread.
     said = info.as_dict()
     for key, value in answer["config"].items():
         assert said["config"][key] == value, key
@@ -135,18 +135,18 @@ def test_consumer_round_trip_through_the_server(wire):
     assert info.created_raw == answer["created"]
     assert info.paused
     assert info.priority_groups[0].group == "g"
-    # The same configuration sent back is no change, to the nanosecond.
+    # The same configuration sent again is no change, to the nanosecond.
     body = {"stream_name": "CONS", "config": info.config.as_dict(), "action": "create"}
     assert "error" not in wire.request("$JS.API.CONSUMER.CREATE.CONS.c", body)
 
 
 def unknown(value):
-    """What was kept because no field of the type has that name."""
+    """Returns the keys that are kept although the type has no field of that name."""
     return set(value.as_dict()) - {field.name for field in dataclasses.fields(value)}
 
 
 def test_no_field_of_the_server_is_missing(wire):
-    """What the server knows, the types know: nothing of a rich answer ends among the unknown."""
+    """The types have a field for every key of the server's answers."""
     sources = [{"name": "ORIGIN", "filter_subject": "o.a"}]
     wire.request("$JS.API.STREAM.CREATE.ORIGIN", {"name": "ORIGIN", "subjects": ["o.>"]})
     wire.request("$JS.API.STREAM.CREATE.RICH", {"name": "RICH", "sources": sources})

@@ -1,4 +1,4 @@
-"""An argument of a wrong type is a TypeError that names it, before anything is sent."""
+"""An argument of a wrong type raises a TypeError that names it, before anything is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Verb = Callable[..., Any]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# A verb of the table below, and arguments that it wants as numbers.
+# Verbs of the table below, with their numeric arguments.
 NUMBERS = {
     "fetch": "batch batch_size max_messages timeout heartbeat max_bytes",
     "fetch_batch": "max_messages max_bytes timeout min_messages heartbeat",
@@ -51,7 +51,7 @@ NUMBERS = {
     "keys.updates": "timeout",
     "objects.updates": "timeout",
 }
-# Those that are something else.
+# Verbs with arguments of other types.
 OTHERS = {
     "js.subscribe": "cb",
     "js.publish": "msg_ttl msg_id",
@@ -78,7 +78,7 @@ OTHERS = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def verbs() -> AsyncIterator[dict[str, Verb]]:
-    """Verbs that need no more than the argument that is tried."""
+    """Verbs that need only the tested argument."""
     with NatsServer() as server:
         async with await jetarrow.connect(server.url) as nc:
             js = nc.jetstream()
@@ -140,7 +140,7 @@ async def verbs() -> AsyncIterator[dict[str, Verb]]:
 
 
 async def refusal(call: Verb, name: str, value: object) -> str:
-    """What the TypeError says, notes included: native arguments are named there."""
+    """Returns the text of the TypeError with its notes, which name native arguments."""
     with pytest.raises(TypeError) as caught:
         result: Awaitable[object] | object = call(**{name: value})
         if inspect.isawaitable(result):
@@ -149,12 +149,12 @@ async def refusal(call: Verb, name: str, value: object) -> str:
 
 
 @pytest.mark.parametrize("verb", NUMBERS)
-async def test_text_for_a_number(verbs: dict[str, Verb], verb: str) -> None:
+async def test_text_for_a_number_raises_type_error(verbs: dict[str, Verb], verb: str) -> None:
     for name in NUMBERS[verb].split():
         assert name in await refusal(verbs[verb], name, "x"), name
 
 
 @pytest.mark.parametrize("verb", OTHERS)
-async def test_something_else(verbs: dict[str, Verb], verb: str) -> None:
+async def test_object_of_a_wrong_type_raises_type_error(verbs: dict[str, Verb], verb: str) -> None:
     for name in OTHERS[verb].split():
         assert name in await refusal(verbs[verb], name, object()), name

@@ -1,6 +1,6 @@
-"""Tables as Arrow messages: `publish_table(format="arrow")`, and `js.read` and `js.latest` give the rows back.
+"""Tables as Arrow messages: `publish_table(format="arrow")`, read with `js.read` and `js.latest`.
 
-Tables drawn by chance: tests/test_table_round_trip.py.
+Random tables: tests/test_table_round_trip.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 
 NANOS = pa.timestamp("ns", "UTC")
-# A type, and how to make a value of it.
+# Types, each with a function that makes a random value.
 TYPES: list[tuple[pa.DataType, Any]] = [
     (pa.bool_(), lambda r: r.random() < 0.5),
     (pa.int8(), lambda r: r.randint(-128, 127)),
@@ -58,13 +58,13 @@ def all_types() -> pa.Table:
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4", None])
-async def test_every_type_comes_back(js: JetStreamContext, stream: str, compression: Any) -> None:
+async def test_every_type_survives_a_round_trip(js: JetStreamContext, stream: str, compression: Any) -> None:
     table = all_types()
     result = await js.publish_table(table, f"{stream}.a", format="arrow", compression=compression)
     assert (result.count, result.stored, result.errors) == (1, 1, [])
     message = await js.get_msg(stream, 1)
     assert message.headers == {"Content-Type": "application/vnd.apache.arrow.stream"}
-    # What any other reader of Arrow streams sees.
+    # Any other reader of Arrow streams sees the same table.
     assert pa.ipc.open_stream(message.data).read_all().equals(table)
     reader = js.read(stream, format="arrow", mode="FAILFAST")
     assert (await reader.read_all()).equals(table)
@@ -89,7 +89,7 @@ async def test_columns_of_the_messages(js: JetStreamContext, stream: str) -> Non
     assert (await js.read(stream, format="arrow", limit=1).read_all())["id"].to_pylist() == [1]
 
 
-async def test_a_stream_in_pieces_and_other_libraries(js: JetStreamContext, stream: str) -> None:
+async def test_reader_of_small_batches_is_published_completely(js: JetStreamContext, stream: str) -> None:
     frame = pl.DataFrame({"id": range(50_000), "name": ["x"] * 50_000})
     table = frame.to_arrow()
     pieces = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=777))
@@ -97,12 +97,12 @@ async def test_a_stream_in_pieces_and_other_libraries(js: JetStreamContext, stre
     assert result.stored == 5
     read = await js.read(stream, format="arrow").to_polars()
     assert read["id"].to_list() == list(range(50_000))
-    # As JSON and Arrow in one: all blocks are read, and none twice.
+    # As JSON, one message per row: every block is read exactly once.
     pieces = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=777))
     assert (await js.publish_table(pieces, f"{stream}.b")).stored == 50_000
 
 
-async def test_messages_are_cut_to_what_fits(js: JetStreamContext, stream: str) -> None:
+async def test_messages_are_split_to_fit_max_payload(js: JetStreamContext, stream: str) -> None:
     chance = random.Random(3)
     table = pa.table({"id": range(3000), "noise": [chance.randbytes(1500) for _ in range(3000)]})
     result = await js.publish_table(table, f"{stream}.a", format="arrow", headers={"A": "x" * 1000})
@@ -165,8 +165,8 @@ async def test_the_schema_is_that_of_the_first_message_that_has_one(js: JetStrea
     assert given.to_pydict() == {"id": [1]}
 
 
-async def test_a_bomb_is_malformed(js: JetStreamContext, stream: str) -> None:
-    """A few hundred bytes that say that they stand for a tebibyte."""
+async def test_decompression_bomb_is_malformed(js: JetStreamContext, stream: str) -> None:
+    """A message of a few hundred bytes that declares a tebibyte of data is malformed."""
     sink = io.BytesIO()
     table = pa.table({"id": pa.array([0] * 200_000, pa.int64())})
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
@@ -191,7 +191,7 @@ async def test_a_bomb_is_malformed(js: JetStreamContext, stream: str) -> None:
         ({"format": "arrow", "subject": "a.*"}, errors.BadSubjectError, "wildcard"),
     ],
 )
-async def test_what_is_wrong_is_said_before_anything_is_sent(
+async def test_invalid_options_raise_before_anything_is_sent(
     js: JetStreamContext, options: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=text):
@@ -209,7 +209,7 @@ async def test_two_columns_of_one_name(js: JetStreamContext, stream: str) -> Non
 
 
 async def test_into_parquet(js: JetStreamContext, stream: str, tmp_path: Any) -> None:
-    """As any other reader: an Arrow stream of batches."""
+    """The batches of a reader can be written to a Parquet file."""
     await js.publish_table(pa.table({"id": range(1000)}), f"{stream}.a", format="arrow", rows_per_message=10)
     async with js.read(stream, format="arrow", batch_rows=100, mode="DROPMALFORMED") as reader:
         table = pa.Table.from_batches([batch.to_pyarrow() async for batch in reader])

@@ -1,11 +1,11 @@
-"""Arrow out through the PyCapsule interface: into other libraries without a copy, and in the types that they ask for.
+"""Export through the Arrow PyCapsule interface: without a copy into other libraries, and in the types they request.
 
-What each library lets one see of its memory:
-- pyarrow: the address of every buffer, and all are ours.
-- polars: integers and timestamps are ours. Text and binary become views whose 16 bytes a row are its own (a value of up
-  to 12 bytes lies in them); longer values stay where they are, in our buffer.
-- pandas: with ArrowDtype columns all buffers are ours. Its numpy columns are its own copies, by its own design.
-- duckdb: shows no addresses. It scans a batch, or a reader while that reads, and the rows are what counts.
+Memory that each library exposes:
+- pyarrow: the address of every buffer, and all buffers are ours.
+- polars: integers and timestamps use our buffers. Text and binary become views of 16 bytes a row in its own memory,
+  which contain values of up to 12 bytes; longer values remain in our buffer.
+- pandas: ArrowDtype columns use our buffers. Its numpy columns are copies by design.
+- duckdb: exposes no addresses. It scans a batch, or a reader that is still reading; the tests compare the rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.sync import MessageBatch
 
 ROWS = 1_000
-# Longer than what a view holds itself.
+# Longer than the values that a view contains itself.
 PAYLOADS = [b"payload of message %06d" % i for i in range(ROWS)]
 COLUMNS = ["stream", "seq", "subject", "timestamp", "headers", "data"]
 ALL = [*COLUMNS, "delivered", "consumer_seq", "pending", "reply"]
@@ -55,7 +55,7 @@ def addresses(array: pa.Array) -> list[int | None]:
 
 
 def requested(producer: Any, fields: list[pa.Field]) -> pa.RecordBatch:
-    """What comes when the fields are asked for, without what pyarrow itself would do about it."""
+    """Returns the export for a requested schema, without the casts that pyarrow itself would add."""
     return pa.RecordBatch._import_from_c_capsule(*producer.__arrow_c_array__(capsule(fields)))
 
 
@@ -77,7 +77,7 @@ def test_pyarrow_has_our_memory(batch: MessageBatch) -> None:
     buffers = [address for column in first.columns for address in addresses(column) if address]
     assert len(buffers) > len(COLUMNS)
     for name in COLUMNS:
-        # Both live: had either been copied, the addresses would differ.
+        # Both are alive: if either were a copy, the addresses would differ.
         assert addresses(first[name]) == addresses(second[name]), name
     assert addresses(batch.to_pyarrow()["data"]) == addresses(first["data"])
     copied = pa.array(first["data"].to_pylist(), pa.binary())
@@ -87,7 +87,7 @@ def test_pyarrow_has_our_memory(batch: MessageBatch) -> None:
     assert addresses(pa.array(batch.seqs)) == addresses(pa.array(batch.seqs))
 
 
-def test_what_was_exported_outlives_the_batch(sync_js: jetarrow.sync.JetStream, filled: str) -> None:
+def test_exported_tables_outlive_the_batch(sync_js: jetarrow.sync.JetStream, filled: str) -> None:
     table = pa.table(next(sync_js.read(filled)))
     frame = pl.DataFrame(next(sync_js.read(filled)))
     gc.collect()
@@ -123,7 +123,7 @@ def test_pandas_has_our_memory_where_it_keeps_arrow(batch: MessageBatch) -> None
     assert copied["data"].tolist() == PAYLOADS
     assert str(copied["timestamp"].dtype) == "datetime64[ns, UTC]"
     ours_again = batch.to_pandas()
-    # Nested values are not compared by `equals`.
+    # `equals` does not compare nested values.
     assert ours_again.pop("headers").isna().sum() == copied.pop("headers").isna().sum() == ROWS - 1
     assert ours_again.equals(copied)
 
@@ -153,7 +153,7 @@ def test_duckdb_scans_while_the_reader_reads(sync_js: jetarrow.sync.JetStream, f
     assert found == [(ROWS, ROWS * (ROWS + 1) // 2, PAYLOADS[-1])]
 
 
-# Another representation of the same values. True: the bytes of the texts stay where they are.
+# Other representations of the same values. True: the buffer of the values is shared.
 CASTS = [
     ("data", pa.large_binary(), True),
     ("data", pa.binary_view(), True),
@@ -177,7 +177,7 @@ def test_another_representation_on_request(batch: MessageBatch, name: str, kind:
     asked.validate(full=True)
     expected = plain[name].to_pylist()
     if name == "timestamp":
-        # By its numbers: Python's own datetime has no nanoseconds.
+        # Compared as integers: Python's datetime has no nanoseconds.
         divisor = 1_000 if kind == pa.timestamp("us", "UTC") else 1
         numbers = plain[name].cast(pa.int64()).to_pylist()
         assert asked[name].cast(pa.int64()).to_pylist() == [number // divisor for number in numbers]
@@ -191,13 +191,13 @@ def test_another_representation_on_request(batch: MessageBatch, name: str, kind:
     assert len(others) == len(COLUMNS) - 1
     for other in others:
         assert addresses(asked[other]) == addresses(plain[other]), other
-    # pyarrow hands its `schema` on as the request.
+    # pyarrow passes its `schema` on as the requested schema.
     assert pa.record_batch(batch, schema=pa.schema(fields)).equals(asked)
 
 
-def test_a_reader_gives_what_was_requested(sync_js: jetarrow.sync.JetStream, filled: str) -> None:
+def test_reader_exports_the_requested_types(sync_js: jetarrow.sync.JetStream, filled: str) -> None:
     fields = [pa.field("data", pa.large_binary(), nullable=False), pa.field("seq", pa.int64(), nullable=False)]
-    # Also in another order: columns are found by their names.
+    # Requested in another order: columns are matched by name.
     reader = sync_js.read(filled, columns=["seq", "data"], batch_rows=300)
     stream = pa.RecordBatchReader._import_from_c_capsule(reader.__arrow_c_stream__(capsule(fields)))
     assert stream.schema == pa.schema(fields)
@@ -215,15 +215,15 @@ def test_columns_in_another_order(batch: MessageBatch) -> None:
         assert addresses(asked[name]) == addresses(plain[name]), name
 
 
-def test_what_is_no_representation_of_the_rows_is_not_honoured(batch: MessageBatch) -> None:
-    """The protocol's request chooses types, not columns: what comes is then what would come without it."""
+def test_requests_for_other_columns_or_values_are_ignored(batch: MessageBatch) -> None:
+    """A requested schema selects types, not columns: any other request is ignored."""
     fields = list(batch.schema)
     for wrong in (
         fields[:2],
         [*fields, pa.field("more", pa.int32())],
         with_type(batch, "data", pa.int64()),
         with_type(batch, "data", pa.list_(pa.int8())),
-        # Values that do not fit would have to become null: pyarrow casts by itself, and raises.
+        # Values that do not fit would have to become null: pyarrow casts them itself, and raises.
         with_type(batch, "data", pa.string()),
         with_type(batch, "seq", pa.int8()),
     ):
@@ -255,16 +255,16 @@ def test_timestamps_in_nanoseconds_or_microseconds(
     divisor = 1 if unit == "ns" else 1_000
     assert len(nanos) == ROWS
     assert batch.to_pyarrow()["timestamp"].cast(pa.int64()).to_pylist() == [number // divisor for number in nanos]
-    # The other one on request: what was cut off is zero.
+    # The other unit on request: truncated digits are zero.
     other, factor = ("us", 1) if unit == "ns" else ("ns", 1_000)
     asked = requested(batch, with_type(batch, "timestamp", pa.timestamp(other, "UTC")))
     assert asked["timestamp"].cast(pa.int64()).to_pylist() == [number // 1_000 * factor for number in nanos]
 
 
-def test_headers_cost_next_to_nothing_where_there_are_none(sync_js: jetarrow.sync.JetStream, filled: str) -> None:
+def test_absent_headers_take_less_than_5_bytes_per_row(sync_js: jetarrow.sync.JetStream, filled: str) -> None:
     without = pa.record_batch(next(sync_js.read(filled, end_seq=ROWS)))
     assert without["headers"].null_count == len(without) == ROWS - 1
-    # An offset and a bit for each row.
+    # An offset and a validity bit for each row.
     assert without["headers"].get_total_buffer_size() < 5 * ROWS
     assert "headers" not in next(sync_js.read(filled, columns=["seq", "data"])).schema.names
     some = pa.record_batch(next(sync_js.read(filled, columns=["headers"], start_seq=ROWS - 1)))

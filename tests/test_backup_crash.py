@@ -40,30 +40,30 @@ async def stored(js: JetStreamContext) -> int | None:
 
 
 async def delete(js: JetStreamContext) -> None:
-    """Deletes the stream. Its files go in the background, and server 2.15 can meet them when it restores at once."""
+    """Deletes the stream and waits: the server removes its files later, and 2.15 can find them in a restore."""
     await js.delete_stream("KEPT")
     await asyncio.sleep(0.05)
 
 
 async def restored(js: JetStreamContext, folder: Path) -> int:
-    """Messages of the backup in a folder, which is restored for it."""
+    """Restores the backup in a folder, and returns its number of messages."""
     if await stored(js) is not None:
         await delete(js)
     return (await js.restore_stream(folder)).state.messages
 
 
 class Killed(BaseException):
-    """The end of the process: no code of the program runs after it."""
+    """Simulated end of the process: no code of the program runs after it."""
 
 
 class FileFault:
     """Fails one of the file operations of a backup.
 
     Attributes:
-        number: Which one, from 1.
-        error: What it raises.
+        number: Number of the operation that fails, from 1.
+        error: Type of the exception that it raises.
         is_after: Whether the operation is done before it raises.
-        names: The operations so far.
+        names: Names of the operations so far.
     """
 
     def __init__(self, number: int, error: type[BaseException], is_after: bool) -> None:
@@ -150,9 +150,9 @@ async def test_backup_failed_at_any_file_operation_is_the_old_one_or_the_new_one
         except FileNotFoundError:
             assert is_first, fault.names
         if error is OSError:
-            # What a caller is told of leaves nothing behind, and metadata that is the data's.
+            # A failure that is reported to the caller leaves no partial files, and metadata that matches the data.
             assert not folder.exists() or sorted(os.listdir(folder)) in ([], FILES), fault.names
-        # Once more, whatever is there.
+        # The next backup succeeds with any files that remain.
         if await stored(kept) is None:
             await restored(kept, tmp_path / "safe")
         await store(kept, "kept.c", [b"newer"])
@@ -160,7 +160,7 @@ async def test_backup_failed_at_any_file_operation_is_the_old_one_or_the_new_one
         await kept.backup_stream("KEPT", folder)
         assert sorted(os.listdir(folder)) == FILES
         assert await restored(kept, folder) == wanted
-    # All of them were met.
+    # Every operation has failed once.
     assert set(fault.names) == {
         "mkdir",
         "open_locked",
@@ -177,7 +177,7 @@ async def test_backup_failed_at_any_file_operation_is_the_old_one_or_the_new_one
 async def test_backup_killed_between_its_renames_is_finished_by_the_next(
     kept: JetStreamContext, tmp_path: Path
 ) -> None:
-    """Its data has the name already, and its metadata not yet."""
+    """The data file has its final name already, the metadata file does not yet."""
     await kept.backup_stream("KEPT", tmp_path)
     await store(kept, "kept.b", [b"new"])
     await kept.backup_stream("KEPT", tmp_path / "new")
@@ -218,11 +218,11 @@ async def test_restore_failed_at_any_request_leaves_no_part(kept: JetStreamConte
 
     async def check(point: Point, error: BaseException | None) -> None:
         if point.crash.dead:
-            # Nobody waited: the server may have begun with what it was sent.
+            # The restore was not awaited: the server may still process the data it received.
             await asyncio.sleep(0.5)
         await until(is_whole_or_missing)
         if error is None:
-            # Also where only the last answer was lost.
+            # Also if only the last answer was lost.
             assert await stored(kept) == COUNT, point
         elif await stored(kept) is None:
             assert (await kept.restore_stream(tmp_path)).state.messages == COUNT, point
@@ -267,5 +267,5 @@ async def test_replay_failed_at_any_request_stores_each_message_once(own: JetStr
     assert await at_each_request(js._nc, verb, prepare=prepare, check=check) >= 4
 
 
-def test_faults_are_ours() -> None:
+def test_killed_is_not_caught_as_an_exception() -> None:
     assert not issubclass(Killed, (Error, Exception))

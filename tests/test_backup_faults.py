@@ -1,4 +1,4 @@
-"""Backups that are damaged, and restores that fail: nothing is half there, and the error says what is left."""
+"""Damaged backups and failed restores: no partial stream is left, and the error reports what remains."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .conftest import NEWEST, server_version
 from .tools import until
 
 FILES = ["backup.json", "stream.tar.s2"]
-# The server compresses 1 MiB at a time: a backup is cut between two of these.
+# The server compresses blocks of 1 MiB: a backup is cut between two blocks.
 COUNT, SIZE = 3000, 1000
 
 
 @pytest.fixture
 async def kept(own: JetStreamContext) -> JetStreamContext:
-    """Its stream KEPT has 3 MB of messages of which little can be compressed; the first 500 are gone."""
+    """A context whose stream KEPT has 3 MB of hardly compressible messages; the first 500 are purged."""
     await own.add_stream(name="KEPT", subjects=["kept.>"], storage="file")
     payloads = [b"%d " % number + os.urandom(SIZE) for number in range(COUNT + 500)]
     (await own.publish_batch("kept.a", payloads)).raise_for_errors()
@@ -41,13 +41,13 @@ async def kept(own: JetStreamContext) -> JetStreamContext:
 
 
 async def delete(js: JetStreamContext) -> None:
-    """Deletes the stream. Its files go in the background, and server 2.15 can meet them when it restores at once."""
+    """Deletes the stream and waits: the server removes its files later, and 2.15 can find them in a restore."""
     await js.delete_stream("KEPT")
     await asyncio.sleep(0.05)
 
 
 def without_hash(folder: Path) -> None:
-    """As by the `nats` tool, and by jetarrow before backups had hashes."""
+    """Removes the hash, which backups of the `nats` tool and of older versions of jetarrow lack."""
     meta = json.loads((folder / "backup.json").read_text("utf-8"))
     del meta["sha256"]
     (folder / "backup.json").write_text(json.dumps(meta), "utf-8")
@@ -89,7 +89,7 @@ async def test_damaged_backup_is_refused_before_anything_is_sent(
     good = data.read_bytes()
     data.write_bytes(damage(good))
     sent: list[Any] = []
-    # With the stream there the server would refuse it for that.
+    # While the stream exists, the server would refuse the restore for that reason.
     with pytest.raises(DigestMismatchError, match="nothing was restored"):
         await kept.restore_stream(tmp_path, progress=lambda *done: sent.append(done))
     await delete(kept)
@@ -162,7 +162,7 @@ def test_part_that_a_failed_restore_made_is_removed_blocking(own_sync: jetarrow.
 
 
 async def test_stream_that_is_shorter_than_its_backup_is_removed(kept: JetStreamContext, tmp_path: Path) -> None:
-    """A server that says nothing of what is missing, as one that reads archives up to where they end."""
+    """Simulates a server that reports no missing messages, like one that reads a truncated archive to its end."""
     await kept.backup_stream("KEPT", tmp_path)
     meta = json.loads((tmp_path / "backup.json").read_text("utf-8"))
     meta["state"]["last_seq"] += 10
@@ -195,7 +195,9 @@ async def test_stream_that_another_client_made_meanwhile_is_left_and_named(
 
 
 @pytest.mark.parametrize("part", [1, 17, 40])
-async def test_restore_that_the_program_ends_leaves_nothing(kept: JetStreamContext, tmp_path: Path, part: int) -> None:
+async def test_restore_whose_progress_callback_raises_leaves_no_stream(
+    kept: JetStreamContext, tmp_path: Path, part: int
+) -> None:
     await kept.backup_stream("KEPT", tmp_path)
     await delete(kept)
     parts = 0
@@ -229,7 +231,7 @@ async def test_cancelled_restore_leaves_no_part(kept: JetStreamContext, tmp_path
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    # The server may have had it all: then it is whole, as soon as the server has done it.
+    # The server may have received the whole backup: then the stream is complete once the server has restored it.
     if cancelled_at == "end":
         await asyncio.sleep(0.5)
     await until(lambda: is_whole_or_missing(kept))
@@ -266,7 +268,7 @@ async def test_part_of_a_process_that_ended_is_named_by_the_next_restore(
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", textwrap.dedent(code))
     assert await process.wait() == -signal.SIGKILL
     if server_version() < NEWEST:
-        # Older servers make the stream when they have the whole backup.
+        # Older servers create the stream after they have received the whole backup.
         assert await stored(kept) is None
         return
     await until(lambda: stored(kept))
@@ -276,7 +278,7 @@ async def test_part_of_a_process_that_ended_is_named_by_the_next_restore(
     assert (await kept.restore_stream(tmp_path)).state.messages == COUNT
 
 
-async def test_restore_on_a_connection_that_ends_says_what_it_does_not_know(
+async def test_restore_on_a_closed_connection_reports_that_a_part_may_remain(
     own_server: Any, kept: JetStreamContext, tmp_path: Path
 ) -> None:
     await kept.backup_stream("KEPT", tmp_path)

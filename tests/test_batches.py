@@ -1,4 +1,4 @@
-"""`sub.batches(rows=, seconds=, bytes=)`: what is held is kept from redelivery, and let go at the end."""
+"""`sub.batches(rows=, seconds=, bytes=)`: held messages are not redelivered, and are released at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jetarrow.js.client import JetStreamContext
 
 from .tools import fill, fill_sync, numbers, store, until
 
-# Seconds; half of it is how often the server is told.
+# Seconds; +WPI is sent at half of this interval.
 ACK_WAIT = 3.0
 
 
@@ -28,7 +28,7 @@ def payloads(batch: Any) -> list[bytes]:
     return batch.to_pyarrow()["data"].to_pylist()
 
 
-async def test_so_many_rows(js: JetStreamContext, stream: str) -> None:
+async def test_batches_have_the_requested_number_of_rows(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 25)
     sub = await subscribed(js, stream)
     sizes = []
@@ -44,7 +44,7 @@ async def test_so_many_rows(js: JetStreamContext, stream: str) -> None:
     assert (info.ack_floor.stream_seq, info.num_ack_pending, info.num_redelivered) == (25, 0, 0)
 
 
-async def test_so_many_bytes(js: JetStreamContext, stream: str) -> None:
+async def test_batches_are_limited_by_bytes(js: JetStreamContext, stream: str) -> None:
     await store(js, f"{stream}.a", [bytes(1000)] * 20)
     sub = await subscribed(js, stream)
     begin = asyncio.get_running_loop().time()
@@ -64,13 +64,13 @@ async def first(batches: Any, count: int) -> AsyncIterator[MessageBatch]:
 
 
 def work_goes_on(acks: Iterable[Any], stream: str) -> set[int]:
-    """The sequences of which the server is told so; `$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>...`."""
+    """Returns the sequences with a +WPI; the subject is `$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>...`."""
     told = (msg.subject.partition(f".{stream}.d.")[2].split(".") for msg in acks if msg.data == b"+WPI")
     return {int(tokens[1]) for tokens in told if len(tokens) > 1}
 
 
-async def test_what_is_held_is_kept(js: JetStreamContext, stream: str) -> None:
-    """While it gathers, and while the program works, the server is told that work goes on."""
+async def test_held_messages_are_kept_in_progress(js: JetStreamContext, stream: str) -> None:
+    """+WPI is sent for held messages while a batch is collected and while the program processes it."""
     sub = await subscribed(js, stream, ack_wait=ACK_WAIT)
     acks: list[Any] = []
 
@@ -98,7 +98,7 @@ async def test_what_is_held_is_kept(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_a_batch_of_several_fetches(js: JetStreamContext, stream: str) -> None:
-    """It is as one of one fetch."""
+    """A batch joined from several fetches behaves like a batch of one fetch."""
     sub = await subscribed(js, stream)
     await store(js, f"{stream}.a", [b'{"id": %d}' % (row // 2) for row in range(6)])
     hold = PendingAcks(js._api.session)
@@ -130,7 +130,7 @@ async def test_a_batch_of_several_fetches(js: JetStreamContext, stream: str) -> 
     assert (info.ack_floor.stream_seq, info.num_ack_pending, info.num_redelivered) == (6, 0, 0)
 
 
-async def test_what_is_not_acknowledged_is_let_go_at_once(js: JetStreamContext, stream: str) -> None:
+async def test_unacknowledged_messages_are_released_at_once(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 7)
     sub = await subscribed(js, stream, ack_wait=600)
     batches = sub.batches(rows=5, seconds=60)
@@ -142,7 +142,7 @@ async def test_what_is_not_acknowledged_is_let_go_at_once(js: JetStreamContext, 
     with pytest.raises(asyncio.CancelledError):
         await gathering
     await batches.aclose()
-    # Those that it gathered, and those of the batch that were not acknowledged.
+    # The collected messages, and those of the batch that were not acknowledged.
     again = await sub.fetch_batch(6, min_messages=6, timeout=10)
     assert sorted(again.seqs.to_pylist()) == [2, 3, 4, 5, 6, 7]
 
@@ -151,7 +151,7 @@ async def _ack_pending(sub: Any, count: int) -> bool:
     return (await sub.consumer_info()).num_ack_pending == count
 
 
-async def test_a_batch_thrown_away_comes_again(js: JetStreamContext, stream: str) -> None:
+async def test_a_discarded_batch_is_redelivered(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 1)
     sub = await subscribed(js, stream, ack_wait=0.5)
     batches = sub.batches(rows=1, seconds=60)
@@ -160,7 +160,7 @@ async def test_a_batch_thrown_away_comes_again(js: JetStreamContext, stream: str
     await batches.aclose()
 
 
-async def test_the_end_of_the_subscription(js: JetStreamContext, stream: str) -> None:
+async def test_unsubscribe_ends_batches_and_releases_messages(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 3)
     sub = await subscribed(js, stream, ack_wait=600)
     taken = asyncio.ensure_future(_all(sub.batches(rows=5, seconds=60)))
@@ -175,7 +175,7 @@ async def _all(batches: AsyncIterator[MessageBatch]) -> list[MessageBatch]:
     return [batch async for batch in batches]
 
 
-async def test_no_more_than_the_consumer_gives(js: JetStreamContext, stream: str) -> None:
+async def test_batches_are_limited_by_max_ack_pending(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 9)
     sub = await subscribed(js, stream, max_ack_pending=4)
     batches = sub.batches(rows=100, seconds=60)
@@ -186,7 +186,7 @@ async def test_no_more_than_the_consumer_gives(js: JetStreamContext, stream: str
     await batches.aclose()
 
 
-async def test_of_a_consumer(js: JetStreamContext, stream: str) -> None:
+async def test_batches_of_a_consumer_handle(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 6)
     await js.add_consumer(stream, name="c", ack_policy="explicit")
     consumer = js.stream(stream).consumer("c")
@@ -216,7 +216,7 @@ def test_without_a_loop(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     batches = sub.batches(rows=4, seconds=600)
     batch = next(batches)
     assert [msg.data for msg in batch] == numbers(4)
-    # A thread tells the server that work goes on.
+    # A thread sends +WPI to the server.
     client: Any = sync_js._inner._nc
     acks = jetarrow.sync.Subscription(run_to_completion(client.subscribe("$JS.ACK.>")))
     told: list[Any] = []

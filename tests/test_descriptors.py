@@ -1,4 +1,4 @@
-"""What a client opened is closed when it is gone, and nothing of it stays."""
+"""A closed client releases its file descriptors, sessions and threads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def on_a_loop(url: str) -> None:
 
 
 @pytest.mark.parametrize("use", [blocking, on_a_loop])
-def test_clients_come_and_go(nats_url: str, use: Callable[[str], None]) -> None:
+def test_closed_clients_leak_no_descriptors_sessions_or_threads(nats_url: str, use: Callable[[str], None]) -> None:
     use(nats_url)
     opened, held, threads = descriptors(), sessions(), threading.active_count()
     for _ in range(20):

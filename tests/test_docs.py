@@ -1,4 +1,4 @@
-"""docs/newer-servers.md: its blocks run, one after the other."""
+"""The Python blocks of docs/newer-servers.md run one after the other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_newer_servers(own: JetStreamContext, tmp_path: Path, monkeypatch:
     assert len(blocks) == 7
     for block in blocks:
         if "restore_stream" in block:
-            # What is there cannot be restored.
+            # A stream that exists cannot be restored.
             await names["stream"].backup("backups/S")
             block = block.replace("await js.restore", "await stream.delete()\nawait js.restore")
         running = eval(compile(block, "newer-servers.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)

@@ -1,4 +1,4 @@
-"""Publishing while a leader is elected, which can take longer than a moment: it goes on until its time is over."""
+"""Publishing during a leader election: publishes are retried until their timeout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jetarrow.server import NatsServer
 from .slow_link import slow_link
 from .tools import until
 
-# Between two tries: what becomes of the order where it comes back among one is a test of its own.
+# Seconds without a leader, between two retries; the order if it returns during a retry has a test of its own.
 AWAY = 1.4
 
 
@@ -28,7 +28,7 @@ AWAY = 1.4
 async def long_election(
     own: JetStreamContext, url: str, answer: bool = True, asked: bool = True, returns: bool = True
 ) -> AsyncIterator[str]:
-    """An API that knows a stream for late.>, for which nobody is there in the first seconds (or ever); its prefix."""
+    """Fakes an API with a stream for late.> that has no leader at first (or ever), and yields the API's prefix."""
     names: list[bytes] = []
 
     async def tell(msg: Msg) -> None:
@@ -56,13 +56,13 @@ async def long_election(
         late = asyncio.create_task(later())
         yield "FAKE.API"
         await late
-    # A leader that is heard of no more is no reason to ask.
+    # A leader that stops answering causes no stream lookup.
     assert names or not asked, "nobody asked whether there is a stream"
 
 
 @pytest.mark.parametrize("answer", [True, False], ids=["answered", "unanswered"])
 @pytest.mark.parametrize("verb", ["publish", "publish_async", "publish_batch", "atomic", "fast", "sync"])
-async def test_an_election_that_takes_long(
+async def test_publish_succeeds_after_a_long_election(
     own_server: NatsServer, own: JetStreamContext, verb: str, answer: bool
 ) -> None:
     if verb in ("fast", "atomic") and not answer:
@@ -89,23 +89,23 @@ async def test_an_election_that_takes_long(
             assert result.stored == 500
 
 
-# What waits for the first one fills a small window, and must leave it its room.
+# Messages that wait for the first one fill a small window, and must leave room to resend it.
 WINDOWS: dict[str, dict[str, int]] = {"messages": {"max_inflight": 50}, "bytes": {"max_bytes": 4_000}, "large": {}}
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("verb", ["publish_async", "publisher", "publish_batch"])
-async def test_a_stream_that_comes_back_among_what_is_sent_again(
+async def test_order_is_kept_when_the_stream_returns_during_a_resend(
     own_server: NatsServer, own: JetStreamContext, verb: str, window: str
 ) -> None:
-    """The first message meets nobody for the second time, and the stream is there for those behind it."""
+    """The first message gets No Responders a second time, and the stream is available for those behind it."""
     if verb == "publish_async" and window != "large":
         pytest.skip("its window is that of the connection")
     async with long_election(own, own_server.url, returns=False) as prefix, slow_link(own_server.url, 0) as link:
 
         async def come_back() -> None:
             came = link.came
-            # The server says that nobody takes the first one.
+            # The server answers the first message with 503 No Responders.
             await until(lambda: link.came > came)
             await own.add_stream(name="LATE", subjects=["late.>"])
 
@@ -127,7 +127,9 @@ async def test_a_stream_that_comes_back_among_what_is_sent_again(
 
 
 @pytest.mark.parametrize("verb", ["publish", "publish_async", "publish_batch", "sync"])
-async def test_one_that_does_not_end_in_time(own_server: NatsServer, own: JetStreamContext, verb: str) -> None:
+async def test_publish_fails_when_the_election_outlasts_its_timeout(
+    own_server: NatsServer, own: JetStreamContext, verb: str
+) -> None:
     async with long_election(own, own_server.url) as prefix, await jetarrow.connect(own_server.url) as nc:
         js = nc.jetstream(prefix=prefix, ack_timeout=1)
         begun = time.monotonic()
@@ -149,8 +151,10 @@ async def test_one_that_does_not_end_in_time(own_server: NatsServer, own: JetStr
 
 
 @pytest.mark.parametrize("ids", [True, False], ids=["ids", "no ids"])
-async def test_a_leader_that_goes_in_a_fast_batch(own_server: NatsServer, own: JetStreamContext, ids: bool) -> None:
-    """Here it is the subject that goes, so that the server knows the batch no more than a new leader would."""
+async def test_fast_batch_completes_after_a_leader_change(
+    own_server: NatsServer, own: JetStreamContext, ids: bool
+) -> None:
+    """The subject is removed for a while, so that the server loses the batch like a new leader."""
     config = {"allow_batched": True, "duplicate_window": 60}
     await own.add_stream(name="S", subjects=["s.>", "late.>"], **config)
     rows = 3_000
@@ -185,8 +189,10 @@ async def test_a_leader_that_goes_in_a_fast_batch(own_server: NatsServer, own: J
 
 @pytest.mark.parametrize("verb", ["publish", "publish_batch"])
 @pytest.mark.parametrize("ids", [True, False], ids=["ids", "no ids"])
-async def test_what_a_leader_took_along(own_server: NatsServer, own: JetStreamContext, verb: str, ids: bool) -> None:
-    """Who takes the messages at first gives no answer; what the stream would recognise is sent to the next one."""
+async def test_messages_without_an_ack_are_resent_only_with_ids(
+    own_server: NatsServer, own: JetStreamContext, verb: str, ids: bool
+) -> None:
+    """A first receiver never answers; only messages with ids, which the stream deduplicates, are resent to the next."""
     async with long_election(own, own_server.url, asked=ids) as prefix, await jetarrow.connect(own_server.url) as nc:
         js = nc.jetstream(prefix=prefix)
         swallowed = await nc.subscribe("late.a")

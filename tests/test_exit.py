@@ -1,4 +1,4 @@
-"""What was published before the end is sent, however the program ends."""
+"""Messages published before the end of a program are sent, however it ends."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_stream_messages_are_sent(nats_url: str, stream: str, ending: str)
             assert state.messages == 2_000 * times
 
 
-# Ends only by Ctrl-C, while the server stands still; what waits to be sent, or answered, differs.
+# Programs that only Ctrl-C ends, while the server is paused; they differ in the pending messages and answers.
 WAITING = {
     "async": """
 async def main():
@@ -214,7 +214,7 @@ def go():
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no server can be stopped here")
 @pytest.mark.parametrize("program", WAITING)
-def test_ctrl_c_with_a_server_that_stands_still(own_server: NatsServer, program: str) -> None:
+def test_ctrl_c_ends_a_program_with_a_paused_server(own_server: NatsServer, program: str) -> None:
     command = [sys.executable, "-c", START + WAITING[program], own_server.url]
     began = time.monotonic()
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as child:
@@ -224,7 +224,7 @@ def test_ctrl_c_with_a_server_that_stands_still(own_server: NatsServer, program:
         try:
             assert child.stdout.readline() == "pause\n"
             start = time.monotonic() - began
-            # Only its parent can wait until all its threads have stopped.
+            # Only the server's parent process can wait until all its threads have stopped.
             own_server.pause()
             print(file=child.stdin, flush=True)
             if child.stdout.readline() != "go\n":
@@ -238,5 +238,5 @@ def test_ctrl_c_with_a_server_that_stands_still(own_server: NatsServer, program:
             child.kill()
             own_server.resume()
         assert "KeyboardInterrupt" in child.stderr.read()
-    # The interpreter's own end takes as long as the machine lets it, as its start did.
+    # The duration of the interpreter's exit depends on the machine, like that of its start.
     assert took < 1.0 + start

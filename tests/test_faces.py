@@ -1,4 +1,4 @@
-"""What editors, `help` and the prompt show: signatures, docstrings, reprs, and what there is in the package."""
+"""Output in editors, `help` and the prompt: signatures, docstrings, reprs, and the names in the package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def public(cls: type) -> Iterator[tuple[str, Any]]:
     return ((name, value) for name, value in inspect.getmembers(cls) if not name.startswith("_") and callable(value))
 
 
-def test_the_package_shows_what_it_has() -> None:
+def test_dir_of_the_package_lists_its_public_names() -> None:
     assert {"Client", "TLS", "NATS", "connect", "sync", "server", "errors", "js"} <= set(dir(jetarrow))
     assert not {"Any", "importlib", "TYPE_CHECKING"} & set(dir(jetarrow))
 
@@ -35,7 +35,7 @@ print(jetarrow.sync.connect.__name__, jetarrow.server.NatsServer.__name__)
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.__name__)
-def test_nothing_in_the_sync_face_speaks_of_waiting(twin: type) -> None:
+def test_sync_docstrings_and_signatures_mention_no_await(twin: type) -> None:
     for name, value in public(twin):
         texts = [inspect.getdoc(value) or "", str(inspect.signature(value))]
         for word in ("async for", "async with", "await ", "AsyncIterator", "JetStreamContext(", "Coroutine["):
@@ -54,7 +54,7 @@ def test_signatures_of_the_sync_face() -> None:
     assert "error_cb" in inspect.signature(jetarrow.sync.Client.connect).parameters
 
 
-def test_handles_say_what_they_stand_for(nats_url: str, stream: str) -> None:
+def test_reprs_of_sync_handles(nats_url: str, stream: str) -> None:
     secret = nats_url.replace("nats://", "nats://user:hidden@")
     with jetarrow.sync.connect(secret) as nc:
         js = nc.jetstream()
@@ -81,7 +81,7 @@ def test_handles_say_what_they_stand_for(nats_url: str, stream: str) -> None:
         assert repr(pull.fetch_batch(1)).startswith("<MessageBatch: 1 rows")
 
 
-async def test_handles_of_the_async_face(nats_url: str, stream: str) -> None:
+async def test_reprs_of_async_handles(nats_url: str, stream: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         js = nc.jetstream()
         pull = await js.pull_subscribe(f"{stream}.>", durable="d")

@@ -1,4 +1,4 @@
-"""Real kills, real signals; the large ones are in `survive`."""
+"""Tests with real kills and signals; the large ones are in `survive`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tools import until
 
 
 async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
-    """Every row ends as stored, duplicate or error; the same call again completes, nothing lost, nothing doubled."""
+    """Every row is stored, duplicate or failed; the same call again completes without loss or duplicates."""
     count = 30_000
     payloads = [str(i) for i in range(count)]
     ids = [f"id-{i}" for i in range(count)]
@@ -29,7 +29,7 @@ async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
                 own_server.kill()
 
         begin = time.monotonic()
-        # A small window, so that the kill comes in the middle.
+        # A small window, so that the kill happens in the middle of the batch.
         task = asyncio.ensure_future(
             js.publish_batch("kill.a", payloads, msg_ids=ids, max_inflight=200, timeout=3, progress=progress)
         )
@@ -49,15 +49,15 @@ async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
         assert second.stored + second.duplicates == count
         table = await js.read("KILL", columns=["seq", "data"]).read_all()
         assert sorted(int(data) for data in table.column("data").to_pylist()) == list(range(count))
-        # What was confirmed before the kill is where it was said to be.
+        # Rows that were confirmed before the kill are stored at the sequences of their acks.
         place = dict(zip(table.column("seq").to_pylist(), table.column("data").to_pylist(), strict=True))
         confirmed = [(row, seq) for row, seq in enumerate(first.seqs.to_pylist()) if seq is not None]
         assert confirmed
         assert all(place[seq] == payloads[row].encode() for row, seq in confirmed)
 
 
-async def test_rows_without_id_say_that_they_are_unconfirmed(own_server: NatsServer) -> None:
-    # Progress is told ten times a second: they must not all be stored by then.
+async def test_rows_without_id_fail_as_unconfirmed_after_a_kill(own_server: NatsServer) -> None:
+    # Progress is reported ten times a second: the rows must not all be stored before the first report.
     count = 200_000
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()

@@ -68,11 +68,11 @@ async def test_create_or_update_stream(js: JetStreamContext, stream: str) -> Non
     await js.delete_stream(name)
 
 
-async def test_many_create_the_same_at_once(nats_url: str, stream: str) -> None:
+async def test_concurrent_get_or_create_calls_succeed(nats_url: str, stream: str) -> None:
     name = f"{stream}R"
     clients = [await jetarrow.connect(nats_url) for _ in range(8)]
     contexts = [nc.jetstream() for nc in clients]
-    # Each with a configuration of its own: whoever comes second must not fail for that.
+    # Each call has a configuration of its own: later calls must not fail because of that.
     handles = await asyncio.gather(
         *(js.get_or_create_stream(name=name, subjects=[name], max_msgs=n) for n, js in enumerate(contexts, 1))
     )
@@ -126,7 +126,7 @@ async def test_direct_get(js: JetStreamContext, stream: str) -> None:
             await absent
 
 
-async def test_purge_tells_how_many(js: JetStreamContext, stream: str) -> None:
+async def test_purge_returns_the_number_of_messages(js: JetStreamContext, stream: str) -> None:
     handle = js.stream(stream)
     await fill(js, stream, 10)
     await js.publish(f"{stream}.b", b"")
@@ -177,7 +177,7 @@ async def test_consumers_of_a_stream(js: JetStreamContext, stream: str) -> None:
 async def test_consumer_lists_go_through_all_pages(js: JetStreamContext, stream: str) -> None:
     handle = js.stream(stream)
     assert [name async for name in handle.consumer_names()] == []
-    wanted = [f"c{number:03}" for number in range(600)]  # The server tells 256 at a time.
+    wanted = [f"c{number:03}" for number in range(600)]  # The server lists 256 per page.
     await asyncio.gather(*(handle.create_consumer(durable_name=name, mem_storage=True) for name in wanted))
     assert [name async for name in handle.consumer_names()] == wanted
     assert [info.name async for info in handle.consumers()] == wanted
