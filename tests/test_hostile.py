@@ -1,4 +1,4 @@
-"""What cannot be read drops the link at once, and is told: to every call that waits, where there is no other link."""
+"""Malformed bytes close the connection at once; without a reconnect, every waiting call fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .listener import Listener
 from .tools import until, wait_until
 from .yardstick.liar import INFO, requests
 
-# Seconds that a call has for itself; and the test for all of it: what is still there then, waits for ever.
+# Timeouts in seconds of a call, and of a whole test: a call that still waits then would wait forever.
 TIMEOUT = 20.0
 PATIENCE = 10.0
 LIES = {
@@ -31,7 +31,7 @@ WHY = "bytes that are no message"
 
 
 class Liar(Listener):
-    """Answers nothing, and lies when it is told to."""
+    """Server that answers only PING, and sends malformed bytes on request."""
 
     def __init__(self) -> None:
         self.published = asyncio.Event()
@@ -116,7 +116,7 @@ CALLS: dict[str, Callable[[Client], Awaitable[Any]]] = {
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_call_that_waits(call: str, lie: str, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_waiting_call_fails_on_malformed_bytes(call: str, lie: str, capfd: pytest.CaptureFixture[str]) -> None:
     told: list[str] = []
 
     async def failed(error: Exception) -> None:
@@ -134,7 +134,7 @@ async def test_a_call_that_waits(call: str, lie: str, capfd: pytest.CaptureFixtu
             with pytest.raises(errors.Error, match="closed"):
                 await waiting
             await until(lambda: "closed" in told)
-            # Nothing turns round and round in the only thread: what is called now ends at once, too.
+            # The only thread is not in a busy loop: a new call ends at once, too.
             with pytest.raises(errors.Error):
                 await CALLS[call](nc)
             await nc.close()
@@ -144,7 +144,7 @@ async def test_a_call_that_waits(call: str, lie: str, capfd: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_there_is_another_link(lie: str) -> None:
+async def test_client_reconnects_after_malformed_bytes(lie: str) -> None:
     back = asyncio.Event()
 
     async def reconnected() -> None:
@@ -160,7 +160,7 @@ async def test_there_is_another_link(lie: str) -> None:
         assert WHY in str(nc.last_error)
 
 
-async def test_who_lies_is_not_asked_again_at_once() -> None:
+async def test_reconnect_after_malformed_bytes_waits() -> None:
     moments: list[float] = []
 
     class Again(Liar):
@@ -179,7 +179,7 @@ async def test_who_lies_is_not_asked_again_at_once() -> None:
         assert moments[1] - begun >= wait
 
 
-async def test_an_error_without_text_is_one() -> None:
+async def test_err_without_text_is_recorded_as_last_error() -> None:
     async with Liar() as liar, asyncio.timeout(PATIENCE), await jetarrow.connect(liar.url) as nc:
         await nc.publish("a", b"")
         await liar.published.wait()
@@ -190,7 +190,7 @@ async def test_an_error_without_text_is_one() -> None:
 
 
 @pytest.mark.parametrize("begin", [b"MSG a 1 99000000000000\r\n", b"a line that does not end"])
-async def test_what_does_not_end_is_not_gathered(begin: bytes) -> None:
+async def test_endless_message_or_line_is_not_buffered(begin: bytes) -> None:
     said = 0
 
     class Endless(Listener):
@@ -216,12 +216,12 @@ async def test_what_does_not_end_is_not_gathered(begin: bytes) -> None:
             await sub.next_msg(timeout=TIMEOUT)
         await until(lambda: nc.is_closed and nc.last_error is not None)
         assert WHY in str(nc.last_error)
-    # The most of it is what the system held on the way.
+    # Most of it was in the buffers of the operating system.
     assert said < 64 << 20
 
 
-async def test_large_messages_are_no_flood(own_server: NatsServer) -> None:
-    """Many of them, more bytes than one message may have."""
+async def test_many_large_messages_are_accepted(own_server: NatsServer) -> None:
+    """Many large messages in a row may have more bytes than one message may have."""
     async with await jetarrow.connect(own_server.url) as nc:
         sub = await nc.subscribe("a")
         for _ in range(100):
@@ -230,12 +230,12 @@ async def test_large_messages_are_no_flood(own_server: NatsServer) -> None:
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_a_thread_that_waits(lie: str) -> None:
+async def test_waiting_thread_fails_on_malformed_bytes(lie: str) -> None:
     def publish(url: str) -> str:
         with jetarrow.sync.connect(url, allow_reconnect=False) as nc:
             with pytest.raises(errors.Error, match="closed"):
                 nc.jetstream().publish("s.a", b"x", timeout=TIMEOUT)
-            # Events are told in a thread of their own.
+            # Events are delivered in a thread of their own.
             wait_until(lambda: nc.last_error is not None)
             return str(nc.last_error)
 

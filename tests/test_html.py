@@ -1,4 +1,4 @@
-"""What notebooks show: small tables, cut and escaped, without secrets."""
+"""Output in notebooks: small tables, cut and escaped, without secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tools import fill, fill_sync
 
 
 class Cells(HTMLParser):
-    """The texts of a table, each of whose elements is closed."""
+    """Collects the texts of a table, and checks that every element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Where the native core does not run, importing says so."""
+"""The import raises an ImportError on interpreters that the native core does not support."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(code: str) -> str:
 
 @pytest.mark.parametrize("first", ["", "import jetarrow._jetarrow"], ids=["alone", "after the main one"])
 @pytest.mark.parametrize("name", ["jetarrow", "jetarrow.sync", "jetarrow._jetarrow"])
-def test_a_subinterpreter(name: str, first: str) -> None:
+def test_import_fails_in_a_subinterpreter(name: str, first: str) -> None:
     for module in ("_interpreters", "_xxsubinterpreters"):
         try:
             importlib.import_module(module)
@@ -61,21 +61,21 @@ else:
 
 
 @pytest.mark.parametrize("found", ["none", "one of the stable ABI"])
-def test_what_says_that_it_is_free_threaded(found: str) -> None:
-    """It loads a core of the stable ABI without complaint, whose objects have another layout."""
+def test_import_fails_on_free_threaded_python_without_its_core(found: str) -> None:
+    """Free-threaded Python would load a core of the stable ABI, whose objects have another layout."""
     none = "sys.modules['jetarrow._jetarrow'] = None" if found == "none" else ""
     assert REFUSED in run(IMPORT.format(first=f"sys.abiflags = 't'; {none}"))
 
 
 def free_threaded() -> list[str]:
     named = [os.environ.get("JETARROW_FREE_THREADED"), *(shutil.which(f"python3.{minor}t") for minor in range(13, 20))]
-    # A shim of pyenv's is there for versions that are not chosen, too.
+    # pyenv has shims for versions that are not selected, too.
     return [python for python in named if python and subprocess.run([python, "-c", ""], check=False).returncode == 0]
 
 
 @pytest.mark.parametrize("name", ["jetarrow", "jetarrow.sync", "jetarrow._jetarrow"])
 def test_a_free_threaded_python(name: str) -> None:
-    """With a core that was built for it all works; any other is refused before it is loaded."""
+    """A core that was built for it is imported; any other core is refused before it is loaded."""
     if not free_threaded():
         pytest.skip("no free-threaded Python is here: none named python3.13t to 3.19t, none in $JETARROW_FREE_THREADED")
     package = Path(jetarrow.__file__).parent

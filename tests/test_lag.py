@@ -1,4 +1,4 @@
-"""`js.lag`: a row a consumer, and how far it is behind."""
+"""`js.lag`: one row per consumer, with its lag."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jetarrow.js.errors import NotFoundError
 from .tools import fill, fill_subjects, fill_sync
 
 
-async def test_a_row_a_consumer(js: JetStreamContext, stream: str) -> None:
+async def test_lag_has_one_row_per_consumer(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 5)
     before = datetime.now(UTC)
     await fill_subjects(js, stream, ["b", "c"])
@@ -45,9 +45,9 @@ async def test_a_row_a_consumer(js: JetStreamContext, stream: str) -> None:
     assert [row["paused"] for row in rows.values()] == [True, False, False, False]
     assert rows["two"]["filter_subjects"] == [f"{stream}.b", f"{stream}.c"]
     assert rows["push"]["behind"] == timedelta(0)
-    # What it waits for was stored before, and after, `before`.
+    # Some of the pending messages were stored before `before`, the others after it.
     now = datetime.now(UTC)
-    # Each has an age of its own moment: the consumers are asked side by side.
+    # The ages are computed at different times: the consumers are queried concurrently.
     slack = now - before
     assert rows["idle"]["behind"] + slack >= rows["partly"]["behind"]
     assert rows["partly"]["behind"] + slack >= rows["two"]["behind"] > timedelta(0)
@@ -56,8 +56,8 @@ async def test_a_row_a_consumer(js: JetStreamContext, stream: str) -> None:
     assert rows["two"]["last_active"] is None
 
 
-async def test_what_waits_was_deleted(js: JetStreamContext, stream: str) -> None:
-    """The oldest message is the first one that is still there."""
+async def test_lag_ignores_deleted_messages(js: JetStreamContext, stream: str) -> None:
+    """The lag is the age of the first message that still exists."""
     await fill(js, stream, 3)
     await js.add_consumer(stream, name="c", ack_policy="explicit")
     await js.delete_msg(stream, 1)
@@ -67,8 +67,8 @@ async def test_what_waits_was_deleted(js: JetStreamContext, stream: str) -> None
     assert timedelta(0) < row["behind"] <= datetime.now(UTC) - stored
 
 
-async def test_a_consumer_that_begins_later(js: JetStreamContext, stream: str) -> None:
-    """What was stored before its beginning does not count."""
+async def test_lag_ignores_messages_before_the_consumer_starts(js: JetStreamContext, stream: str) -> None:
+    """Messages stored before the start of the consumer do not count."""
     await fill(js, stream, 5)
     await js.add_consumer(stream, name="c", ack_policy="explicit", deliver_policy="new")
     (row,) = (await js.lag(stream)).to_pylist()

@@ -1,4 +1,4 @@
-"""The last message of each subject: as it was at opening, or at a point in the past, whatever happens meanwhile."""
+"""The last message of each subject, at opening or at a point in the past, despite concurrent changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = ["seq", "subject", "data"]
 
 
 def state(table: pa.Table) -> State:
-    """Each subject's row; there is one of each, and they are in order."""
+    """Returns each subject's row, and checks that subjects are unique and sequences ascend."""
     seqs, subjects = table["seq"].to_pylist(), table["subject"].to_pylist()
     assert seqs == sorted(set(seqs))
     assert len(set(subjects)) == len(subjects)
@@ -34,7 +34,7 @@ def state(table: pa.Table) -> State:
 
 
 async def kept(js: JetStreamContext, stream: str, end: int) -> State:
-    """What the state before `end` is, by reading everything."""
+    """Returns the state before sequence `end`, computed from all messages."""
     table = await js.read(stream, end_seq=end, columns=COLUMNS).read_all()
     rows = zip(*(table[name].to_pylist() for name in COLUMNS), strict=True)
     return {subject: (seq, data) for seq, subject, data in rows}
@@ -42,7 +42,7 @@ async def kept(js: JetStreamContext, stream: str, end: int) -> State:
 
 @contextmanager
 def written(url: str, stream: str, subjects: list[str]) -> Iterator[Callable[[], int]]:
-    """A thread that publishes to the subjects, round after round; gives how many rounds it has done."""
+    """Publishes to all subjects in rounds in a thread; yields a function that returns the number of rounds."""
     stop, rounds = threading.Event(), [0]
 
     def write() -> None:
@@ -83,7 +83,7 @@ async def test_the_last_of_each_subject(js: JetStreamContext, sync_js: jetarrow.
     assert batches == [3, 1]
 
 
-async def test_what_changes_goes_on_from_there(js: JetStreamContext, stream: str) -> None:
+async def test_read_from_the_position_follows_later_changes(js: JetStreamContext, stream: str) -> None:
     await fill_subjects(js, stream, ["a", "b", "a"])
     reader = js.latest(stream, columns=COLUMNS)
     await reader.read_all()
@@ -104,7 +104,7 @@ async def test_an_empty_stream(js: JetStreamContext, stream: str) -> None:
         await js.latest("NoSuch").read_all()
 
 
-async def test_typed(js: JetStreamContext, stream: str) -> None:
+async def test_latest_decodes_values_with_a_schema(js: JetStreamContext, stream: str) -> None:
     for number in range(6):
         await js.publish(f"{stream}.{number % 3}", json.dumps({"id": number}) if number != 4 else "no JSON")
     table = await js.latest(stream, schema="id BIGINT", flatten=True, columns=["seq", "value"]).read_all()
@@ -124,11 +124,11 @@ async def test_markers(js: JetStreamContext, stream: str) -> None:
     await js.publish(f"{stream}.d", b"new", headers={"KV-Operation": "PUT"})
     assert (await js.latest(stream).read_all())["seq"].to_pylist() == [8]
     assert (await js.latest(stream, deleted=True).read_all())["seq"].to_pylist() == [5, 6, 7, 8]
-    # Then they were not deleted yet.
+    # At sequence 5 only the first subject was deleted.
     assert (await js.latest(stream, as_of_seq=5).read_all())["seq"].to_pylist() == [2, 3, 4]
 
 
-async def test_arguments(js: JetStreamContext, stream: str) -> None:
+async def test_invalid_arguments_raise_value_error(js: JetStreamContext, stream: str) -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("not both", {"as_of_seq": 1, "as_of_time": "1h"}),
         ("as_of_seq must be 0 or more", {"as_of_seq": -1}),
@@ -142,7 +142,7 @@ async def test_arguments(js: JetStreamContext, stream: str) -> None:
 
 
 async def test_as_of_every_sequence(js: JetStreamContext, stream: str) -> None:
-    """Against a model, with messages deleted in between, by filters and all."""
+    """The state at every sequence equals a model, with deleted messages, with and without filters."""
     chance = random.Random(14)
     await fill_subjects(js, stream, (chance.choice(["a", "b", "c.x", "c.y", "d"]) for _ in range(40)))
     for seq in chance.sample(range(1, 40), 8):
@@ -173,7 +173,7 @@ async def test_as_of_times(js: JetStreamContext, stream: str) -> None:
     assert (await js.latest(stream, as_of_time="0s").read_all()).num_rows == 3
 
 
-async def test_a_past_that_is_gone(js: JetStreamContext, stream: str) -> None:
+async def test_purged_past_raises_data_loss_error(js: JetStreamContext, stream: str) -> None:
     await fill_subjects(js, stream, "ababab")
     await js.purge_stream(stream, seq=4)
     for options in ({"as_of_seq": 3}, {"as_of_time": "1h"}):
@@ -193,12 +193,12 @@ async def test_many_subjects_in_the_past(js: JetStreamContext, stream: str) -> N
 
 
 async def test_while_others_write(nats_url: str, js: JetStreamContext, stream: str) -> None:
-    """All history is kept: it is exactly the state at opening, of every subject."""
+    """With all history kept, the result is exactly the state of every subject at opening."""
     subjects = [f"{stream}.{number}" for number in range(2000)]
     positions = []
     with written(nats_url, stream, subjects) as rounds:
         for number in range(6):
-            # A whole round has come since the last reading: the one that had begun may have been in that already.
+            # Waits for a whole round since the last read, which may have contained the round in progress.
             begun = rounds()
             wait_until(lambda begun=begun: rounds() > begun + 1)
             reader = js.latest(stream, columns=COLUMNS, batch_rows=500)
@@ -213,13 +213,13 @@ async def test_while_others_write(nats_url: str, js: JetStreamContext, stream: s
 
 
 async def test_while_values_are_overwritten(nats_url: str, js: JetStreamContext, stream: str) -> None:
-    """One message a subject: none is missing, and none comes twice; what is gone gives way to what replaced it."""
+    """With one message per subject, each subject is read once; an overwritten message is read as its successor."""
     await js.update_stream((await js.stream_info(stream)).config.evolve(max_msgs_per_subject=1))
     subjects = [f"{stream}.{number}" for number in range(3000)]
     replaced = 0
     with written(nats_url, stream, subjects) as rounds:
         wait_until(lambda: rounds() > 1)
-        # How often the writer comes in between is the machine's.
+        # The number of writes during a read depends on the machine.
         for number in range(200):
             if number >= 8 and replaced:
                 break
@@ -231,7 +231,7 @@ async def test_while_values_are_overwritten(nats_url: str, js: JetStreamContext,
     assert replaced, "nothing was overwritten while it was read: the test saw nothing"
 
 
-async def test_what_is_deleted_meanwhile_is_left_out(js: JetStreamContext, stream: str) -> None:
+async def test_messages_deleted_during_a_read_are_left_out(js: JetStreamContext, stream: str) -> None:
     subjects = [f"{stream}.{number}" for number in range(20_000)]
     (await js.publish_batch(subjects, [b"x" * 100] * 20_000)).raise_for_errors()
     async with js.latest(stream, columns=["seq"], batch_rows=100, fetch_bytes=1000) as reader:
@@ -239,7 +239,7 @@ async def test_what_is_deleted_meanwhile_is_left_out(js: JetStreamContext, strea
         await js.purge_stream(stream)
         await js.publish(f"{stream}.new", b"new")
         rest = (await reader.read_all())["seq"].to_pylist()
-    # It waits for whoever reads: most was not on its way yet.
+    # Delivery waits for the reader: most messages were not in flight yet.
     assert len(rest) < 15_000
     assert rest == sorted(rest)
 
@@ -267,7 +267,7 @@ async def test_over_restarts(own_server: NatsServer, written_meanwhile: bool) ->
         assert nc.stats["reconnects"] == 2
 
 
-async def test_a_deleted_consumer(js: JetStreamContext, stream: str) -> None:
+async def test_read_continues_after_its_consumer_is_deleted(js: JetStreamContext, stream: str) -> None:
     count = 20_000
     subjects = [f"{stream}.{number}" for number in range(count)]
     (await js.publish_batch(subjects * 2, [b"x" * 100] * (2 * count))).raise_for_errors()
@@ -286,7 +286,7 @@ async def test_a_deleted_consumer(js: JetStreamContext, stream: str) -> None:
 async def test_malformed_headers(
     nats_url: str, js: JetStreamContext, stream: str, kind: str, as_of: int | None
 ) -> None:
-    """A message that breaks the link each time it is sent, as a subject's last and not."""
+    """A message that breaks the connection on every delivery is handled, as a subject's last one and before it."""
     await fill_subjects(js, stream, "abc")
     broken = [(MALFORMED[kind][0], b"malformed")]
     publish_raw(nats_url, f"{stream}.b", broken)
@@ -318,12 +318,12 @@ async def test_all_comes_from_one_consumer(nc: jetarrow.Client, js: JetStreamCon
     made = await nc.subscribe(f"$JS.API.CONSUMER.CREATE.{stream}.>")
     for _ in range(3):
         assert (await js.latest(stream).read_all()).num_rows == 3_000
-    # "Batch Completed" overtakes the last messages that it tells of: nothing was left out.
+    # "Batch Completed" overtakes the last messages of its batch: none was left out.
     await nc.flush()
     assert made.pending_msgs == 3
 
 
-async def test_a_work_queue_says_that_it_cannot(own: JetStreamContext) -> None:
+async def test_work_queue_raises_value_error(own: JetStreamContext) -> None:
     await own.add_stream(name="W", subjects=["w.>"], retention="workqueue")
     with pytest.raises(ValueError, match="last message of each subject"):
         await own.latest("W").read_all()

@@ -1,4 +1,4 @@
-"""A short call drives the connection in its own thread: an event loop's other work goes on meanwhile, and on time."""
+"""A short call drives the connection in the caller's thread; other work of the event loop continues on time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALLS = 1_000
 
 
 async def test_other_work_of_the_loop_goes_on(nc: Client, stream: str) -> None:
-    """Timers, calls from other threads, sockets: while one task awaits nothing but answers."""
+    """Timers, calls from other threads and sockets are served while one task only awaits answers."""
     js, loop = nc.jetstream(), asyncio.get_running_loop()
     done = asyncio.Event()
     ticks: list[float] = []
@@ -68,7 +68,7 @@ async def test_other_work_of_the_loop_goes_on(nc: Client, stream: str) -> None:
         await asyncio.to_thread(thread.join)
     for times in (ticks, called, echoed):
         meanwhile = [at for at in times if at < begin + took]
-        # Each would come 500 times a second on a machine that does nothing else.
+        # Each would run 500 times a second on an idle machine.
         assert len(meanwhile) > took * 20, (len(meanwhile), took)
 
 
@@ -91,8 +91,8 @@ async def test_a_slow_answer_does_not_hold_the_loop(nc: Client, nats_url: str) -
 
 
 @pytest.mark.parametrize("way", ["timeout", "wait_for", "own"])
-async def test_the_time_of_a_call(nc: Client, way: str) -> None:
-    """Nobody answers: the timer ends the call, however many calls came before it."""
+async def test_unanswered_call_ends_with_its_timeout(nc: Client, way: str) -> None:
+    """The timer ends a call without an answer, regardless of earlier calls."""
     subject = nc.new_inbox()
     await nc.subscribe(subject)
     await nc.flush()
@@ -120,7 +120,7 @@ async def test_cancelled_timers_do_not_pile_up(nc: Client) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal")
-async def test_a_signal(nc: Client) -> None:
+async def test_signal_handler_runs_during_a_request(nc: Client) -> None:
     subject, got = nc.new_inbox(), asyncio.Event()
     await nc.subscribe(subject)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, got.set)
@@ -132,7 +132,7 @@ async def test_a_signal(nc: Client) -> None:
     request.cancel()
 
 
-async def test_a_message_that_comes_meanwhile(nc: Client, nats_url: str) -> None:
+async def test_callback_runs_while_a_request_waits(nc: Client, nats_url: str) -> None:
     """A callback runs while the loop's only other task waits for an answer that depends on it."""
     subject, arrived = nc.new_inbox(), asyncio.Event()
 
@@ -154,7 +154,7 @@ async def test_a_message_that_comes_meanwhile(nc: Client, nats_url: str) -> None
 
 
 def test_loops_and_threads_at_once(nats_url: str, stream: str) -> None:
-    """Every thread gets its answers, whoever drives."""
+    """Every thread receives its answers, regardless of which one drives the connection."""
     failed: list[BaseException] = []
 
     async def publish() -> None:
@@ -186,8 +186,8 @@ def test_loops_and_threads_at_once(nats_url: str, stream: str) -> None:
         assert nc.jetstream().stream_info(stream).state.messages == 6 * (CALLS // 4)
 
 
-def test_what_nobody_waits_for_goes_out(nats_url: str) -> None:
-    """Right after a call that was waited for, too."""
+def test_publish_is_sent_without_a_waiting_call(nats_url: str) -> None:
+    """A publish is sent without a waiting call, also right after a call that waited."""
     with jetarrow.sync.connect(nats_url) as nc, jetarrow.sync.connect(nats_url) as other:
         subject = nc.new_inbox()
         sub = other.subscribe(subject)
@@ -195,7 +195,7 @@ def test_what_nobody_waits_for_goes_out(nats_url: str) -> None:
         for number in range(200):
             nc.flush()
             nc.publish(subject, b"%d" % number)
-            # Asked of the other client, whose waiting drives both; its own thread must do so where nobody waits.
+            # A waiting call of the other client drives both; without one, the client's own thread must send.
             if number % 20 == 0:
                 wait_until(lambda: sub.pending_msgs > 0)
             assert sub.next_msg(timeout=30).data == b"%d" % number
@@ -219,7 +219,7 @@ print("done")
 """
 
 
-def test_loops_that_cannot_be_looked_into(nats_url: str) -> None:
+def test_calls_work_on_uvloop_and_custom_loops(nats_url: str) -> None:
     pytest.importorskip("uvloop")
     command = [sys.executable, "-c", OTHER_LOOPS, nats_url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)

@@ -1,4 +1,4 @@
-"""What messages have here beside nats-py's: several values of a header, the blocking twin, threads."""
+"""Features of messages that nats-py's lack: several values of a header, the blocking twin, threads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_headers_of_several_values_survive_reading_and_writing(nc: Client)
 
 
 async def test_a_message_keeps_a_connection_usable(nats_url: str) -> None:
-    """Its client is the program's own as long as that lives, then another one on the same connection."""
+    """Its client is the program's own while that exists, then another one on the same connection."""
     nc = await jetarrow.connect(nats_url)
     sub, inbox = await nc.subscribe("keeps.a"), nc.new_inbox()
     answers = await nc.subscribe(inbox)
@@ -55,7 +55,9 @@ async def test_a_message_keeps_a_connection_usable(nats_url: str) -> None:
     await client.close()
 
 
-def test_the_twin_is_open_too(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str) -> None:
+def test_sync_messages_can_be_changed_copied_and_acknowledged(
+    sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str
+) -> None:
     sync_js.publish_batch(f"{stream}.a", ["secret"] * 5)
     sub = sync_js.pull_subscribe(f"{stream}.>", durable="d")
     msg, two, three, four, five = sub.fetch(5)
@@ -89,7 +91,7 @@ def test_the_twin_is_open_too(sync_js: jetarrow.sync.JetStream, nats_url: str, s
             got.ack()
 
 
-def test_the_twins_client_names_a_class(nats_url: str, stream: str) -> None:
+def test_sync_client_creates_messages_of_its_msg_class(nats_url: str, stream: str) -> None:
     class Own(jetarrow.sync.Msg):
         pass
 
@@ -118,7 +120,7 @@ async def test_rows_of_a_batch_are_messages(js: JetStreamContext, stream: str) -
     await first.ack_sync()
 
 
-def test_of_many_threads_one_acknowledges(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_only_one_of_many_threads_acknowledges_a_message(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     sync_js.publish_batch(f"{stream}.a", ["x"] * 50)
     messages = sync_js.pull_subscribe(f"{stream}.>", durable="d").fetch(50)
     outcomes: list[str] = []
@@ -141,7 +143,7 @@ def test_of_many_threads_one_acknowledges(sync_js: jetarrow.sync.JetStream, stre
     assert (outcomes.count("done"), outcomes.count("refused")) == (50, 150)
 
 
-def test_threads_share_what_is_written() -> None:
+def test_attributes_set_by_two_threads_are_kept() -> None:
     for _ in range(200):
         msg: Any = Msg.__new__(Msg)
         start = threading.Barrier(2)

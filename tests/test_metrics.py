@@ -1,4 +1,4 @@
-"""What clients count, and what Prometheus is told of it."""
+"""Metrics of clients, and their export to Prometheus."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sample(registry: object, name: str, client: str, **labels: str) -> float | N
     return value
 
 
-async def test_what_a_client_counts(nc: Client) -> None:
+async def test_client_counts_messages_and_bytes(nc: Client) -> None:
     sub = await nc.subscribe("metrics.>")
     await nc.publish("metrics.a", b"12345")
     await sub.next_msg()
@@ -49,7 +49,7 @@ async def test_what_a_client_counts(nc: Client) -> None:
     assert nc.metrics()["connected"] == 0
 
 
-def test_prometheus_is_told(nats_url: str, registry: object) -> None:
+def test_prometheus_exports_each_client(nats_url: str, registry: object) -> None:
     with jetarrow.sync.connect(nats_url, name="one") as one, jetarrow.sync.connect(nats_url) as other:
         collector = jetarrow.metrics.prometheus(one, other, registry=registry)
         one.publish("metrics.b", b"123")
@@ -62,13 +62,13 @@ def test_prometheus_is_told(nats_url: str, registry: object) -> None:
         with pytest.raises(ValueError, match="could not add client 'one': another client has this name"):
             collector.add(other, "one")
     assert sample(registry, "connected", "one") == 0
-    # A client that is gone is no line any more.
+    # A deleted client is not exported any more.
     del one, other
     gc.collect()
     assert sample(registry, "connected", "one") is None
 
 
-async def test_what_is_in_flight(own_server: NatsServer) -> None:
+async def test_publish_async_counts_in_flight_messages(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
         js = nc.jetstream()
         await js.add_stream(name="FLYING", subjects=["flying.>"])
@@ -83,10 +83,10 @@ async def test_what_is_in_flight(own_server: NatsServer) -> None:
         assert (nc.metrics()["in_flight"], nc.metrics()["in_flight_bytes"]) == (0, 0)
 
 
-async def test_what_each_verb_moves(
+async def test_verbs_count_their_messages_and_bytes(
     js: JetStreamContext, nc: Client, nats_url: str, stream: str, registry: object
 ) -> None:
-    """Messages and bytes, each counted once; all of them together are what the connection has counted."""
+    """Messages and bytes are counted once each, and the verbs add up to the counts of the connection."""
     jetarrow.metrics.prometheus(nc, names=["verbs"], registry=registry)  # type: ignore[arg-type]
     before = nc.metrics_by_verb()
 
@@ -111,7 +111,7 @@ async def test_what_each_verb_moves(
     await nc.flush()
     assert more("ack")[:2] == (500, 500 * len(b"+ACK"))
     assert len(await js.read(stream).read_all()) == 1_011
-    # Beside the messages the server tells how a request has ended.
+    # Besides the messages the server sends a status at the end of a request.
     assert more("read")[2] >= 1_011
     assert more("read")[3] == 5_031
     sub = await nc.subscribe("metrics.verbs")
@@ -124,7 +124,7 @@ async def test_what_each_verb_moves(
         await msg.respond(b"123456")
 
     service = await nc.subscribe("metrics.ask", cb=answer)
-    # By another one: a reader's last request may still be answered here.
+    # From another client: a reader's last request may still be answered on this one.
     async with await jetarrow.connect(nats_url) as other:
         await other.request("metrics.ask", b"12", timeout=30)
         asked = other.metrics_by_verb()["request"]
@@ -136,7 +136,7 @@ async def test_what_each_verb_moves(
         sums = [sum(counts[way] for counts in nc.metrics_by_verb().values()) for way in ("in_bytes", "out_bytes")]
         return sums == [nc.metrics()[way] for way in ("in_bytes", "out_bytes")]
 
-    # Something may come between the two looks.
+    # Messages may arrive between the two reads of the counters.
     await until(add_up)
     assert sample(registry, "verb_messages_total", "verbs", verb="publish_batch", direction="out") == 1_000
     assert sample(registry, "verb_payload_bytes_total", "verbs", verb="read", direction="in") == 5_031
@@ -150,7 +150,7 @@ def test_a_blocking_publish_is_counted_as_one(nats_url: str, stream: str) -> Non
     assert (counted["out_msgs"], counted["out_bytes"], counted["in_msgs"]) == (1, 2, 1)
 
 
-async def test_what_a_batch_has_in_flight(own_server: NatsServer) -> None:
+async def test_batch_counts_in_flight_rows(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
         js = nc.jetstream()
         await js.add_stream(name="B", subjects=["b.>"])
@@ -163,8 +163,8 @@ async def test_what_a_batch_has_in_flight(own_server: NatsServer) -> None:
         assert (nc.metrics()["in_flight"], nc.metrics()["in_flight_bytes"]) == (0, 0)
 
 
-async def test_what_a_fast_batch_has_in_flight(own_server: NatsServer) -> None:
-    """The server confirms some hundred rows at a time: a few are on their way until the last has come."""
+async def test_fast_batch_counts_in_flight_rows(own_server: NatsServer) -> None:
+    """The server confirms hundreds of rows at a time, so a few rows are in flight until the batch ends."""
     seen = threading.Event()
 
     def blocks() -> Iterator[pa.RecordBatch]:
@@ -185,7 +185,9 @@ async def test_what_a_fast_batch_has_in_flight(own_server: NatsServer) -> None:
         assert (nc.metrics()["in_flight"], nc.metrics()["in_flight_bytes"]) == (0, 0)
 
 
-async def test_what_acks_take(js: JetStreamContext, nc: Client, stream: str, registry: object) -> None:
+async def test_ack_latency_is_counted_per_message(
+    js: JetStreamContext, nc: Client, stream: str, registry: object
+) -> None:
     assert nc.ack_latency().total == 0
     jetarrow.metrics.prometheus(nc, names=["acks"], registry=registry)  # type: ignore[arg-type]
     await js.publish_batch(f"{stream}.a", [b"x"] * 1_000)
@@ -201,7 +203,7 @@ async def test_what_acks_take(js: JetStreamContext, nc: Client, stream: str, reg
     assert sample(registry, "ack_latency_seconds_sum", "acks") == pytest.approx(took.total)
 
 
-async def test_what_is_dropped(nc: Client) -> None:
+async def test_dropped_messages_are_counted(nc: Client) -> None:
     sub = await nc.subscribe("metrics.dropped", pending_msgs_limit=10)
     for _ in range(25):
         await nc.publish("metrics.dropped", b"x")
@@ -209,7 +211,7 @@ async def test_what_is_dropped(nc: Client) -> None:
     assert (sub.pending_msgs, nc.metrics()["dropped"], nc.metrics()["resent"]) == (10, 15, 0)
 
 
-async def test_what_is_sent_again(own_server: NatsServer) -> None:
+async def test_resent_messages_are_counted(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
@@ -228,11 +230,11 @@ async def test_what_is_sent_again(own_server: NatsServer) -> None:
         await begun.wait()
         await asyncio.to_thread(own_server.restart)
         (await published).raise_for_errors()
-        # What was in flight; more than the window only if it broke again.
+        # The messages in flight: at most one window per reconnect.
         assert 0 < nc.metrics()["resent"] <= 5_000 * nc.metrics()["reconnects"]
 
 
-def test_a_break_is_counted(own_server: NatsServer, registry: object) -> None:
+def test_reconnects_are_counted(own_server: NatsServer, registry: object) -> None:
     with jetarrow.sync.connect(own_server.url, name="c", reconnect_time_wait=0.05) as nc:
         jetarrow.metrics.prometheus(nc, registry=registry)
         own_server.restart()

@@ -1,4 +1,4 @@
-"""What the native core gives its own users in this package: values, not texts to be taken apart."""
+"""The native core returns values to the modules of this package, not texts that must be parsed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jetarrow.js import errors as js_errors
 
 
 def publish(nc: jetarrow.Client, subject: str, rows: object, mode: str = "window") -> _jetarrow.PublishOutcome:
-    """A batch whose rows are counted from 100."""
+    """Publishes a batch whose rows are numbered from 100."""
     return nc._session.native.publish_batch(
         subject,
         rows,
@@ -30,7 +30,7 @@ def publish(nc: jetarrow.Client, subject: str, rows: object, mode: str = "window
     ).block()
 
 
-async def test_rows_are_counted_from_the_first(nats_url: str, stream: str) -> None:
+async def test_row_numbers_start_at_first_row(nats_url: str, stream: str) -> None:
     pa = pytest.importorskip("pyarrow")
     async with await jetarrow.connect(nats_url) as nc:
         await nc.jetstream().update_stream(name=stream, subjects=[f"{stream}.>"], allow_atomic=True)
@@ -50,14 +50,14 @@ async def test_rows_are_counted_from_the_first(nats_url: str, stream: str) -> No
             publish(nc, f"{stream}.x", [b"x" * (nc.max_payload + 1)])
 
 
-def test_a_loss_is_a_value() -> None:
+def test_loss_has_fields_equality_and_pickles() -> None:
     loss = _jetarrow.Loss("S", (3, 9), 7)
     assert (loss.stream, loss.asked, loss.available) == ("S", (3, 9), 7)
     assert str(loss) == f'{loss.summary}; start there, or pass on_data_loss="warn" to read what is left'
     assert pickle.loads(pickle.dumps(loss)) == loss != _jetarrow.Loss("S", (3, 9), 8)
 
 
-async def test_servers_have_names(nats_url: str) -> None:
+async def test_servers_are_objects_with_fields(nats_url: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         (server,) = nc._session.native.servers
         assert (server.url, server.failures, server.discovered) == (nats_url, 0, False)

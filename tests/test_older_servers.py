@@ -1,4 +1,4 @@
-"""What an older server lacks is refused at once, with the version that has it; what can be had another way works.
+"""Features that an older server lacks are refused at once, with the required version; those with a fallback work.
 
 `make test` puts the servers into `.servers`.
 """
@@ -61,17 +61,17 @@ def test_verbs_and_settings(older: tuple[int, NatsServer]) -> None:
             began = time.monotonic()
             with pytest.raises(UnsupportedError, match=rf"{name}.*nats-server 2\.{since} or newer.*this is 2\.{minor}"):
                 call()
-            # The server's silence lasts 5 s.
+            # A request without an answer would last 5 s.
             assert time.monotonic() - began < 2.5
             refused.add(name)
         assert refused == {name for name, (since, _) in calls.items() if minor < since}
-        # What the server would have dropped in silence was not created.
+        # Streams with options that the server would have ignored silently were not created.
         if minor < 12:
             assert list(js.stream_names()) == ["S"]
 
 
 def test_time_to_live(older: tuple[int, NatsServer]) -> None:
-    """A server before 2.11 would store the message for ever, without a word."""
+    """`msg_ttl` is refused for servers before 2.11, which would silently store the message forever."""
     minor, server = older
     with jetarrow.sync.connect(server.url) as nc:
         js = nc.jetstream()
@@ -92,15 +92,15 @@ def test_time_to_live(older: tuple[int, NatsServer]) -> None:
         assert js.stream_info("S").state.messages == (3 if minor >= 11 else 0)
 
 
-def test_another_prefix_is_another_servers_matter(older: tuple[int, NatsServer]) -> None:
-    """A leaf node may be older than the hub that answers: the request goes out, here to no one."""
+def test_requests_with_another_prefix_are_not_refused(older: tuple[int, NatsServer]) -> None:
+    """The request is sent, because a leaf node may be older than the hub that answers; here it has no responders."""
     _, server = older
     with jetarrow.sync.connect(server.url) as nc, pytest.raises(ServiceUnavailableError):
         nc.jetstream(prefix="$JS.hub.API").reset_consumer("S", "c")
 
 
 def test_reading_by_time(older: tuple[int, NatsServer]) -> None:
-    """Servers before 2.11 are asked by bisection; deleted messages are in the way."""
+    """Reading by time works; servers before 2.11 need a bisection, also across deleted messages."""
     _, server = older
     with jetarrow.sync.connect(server.url) as nc:
         js = nc.jetstream()
@@ -125,7 +125,7 @@ def test_reading_by_time(older: tuple[int, NatsServer]) -> None:
             assert sum(len(batch) for batch in reader) == len(stored)
 
 
-def test_what_a_message_may_ask_for(older: tuple[int, NatsServer]) -> None:
+def test_options_of_newer_servers_are_refused(older: tuple[int, NatsServer]) -> None:
     minor, server = older
     with jetarrow.sync.connect(server.url) as nc:
         js = nc.jetstream()
@@ -154,22 +154,22 @@ def test_what_a_message_may_ask_for(older: tuple[int, NatsServer]) -> None:
         }
         for name, (since, call) in calls.items():
             if minor >= since:
-                # What it lacks beside is its own error.
+                # Errors for other reasons do not matter here.
                 with suppress(APIError):
                     call()
                 continue
-            # On the oldest one what it belongs to is refused first.
+            # On the oldest server the option that it depends on is refused first.
             asked = {"priority": "group", "schedule_source": "schedule="}.get(name, name) if minor < 11 else name
             with pytest.raises(UnsupportedError, match=rf"{asked}.*nats-server 2\.\d+ or newer.*this is 2\.{minor}"):
                 call()
-        # A batch asks for the same, for all its rows or for some.
+        # A batch is refused as well, with a TTL for all rows or for some.
         for ttl in ("never", [5, None]):
             if minor < 11:
                 with pytest.raises(UnsupportedError, match="msg_ttl"):
                     js.publish_batch("s.a", [b"1", b"2"], msg_ttl=ttl)
 
 
-def test_a_backup_is_older_servers_too(older: tuple[int, NatsServer], tmp_path: Path) -> None:
+def test_backup_and_restore_work_on_older_servers(older: tuple[int, NatsServer], tmp_path: Path) -> None:
     _, server = older
     with jetarrow.sync.connect(server.url) as nc:
         js = nc.jetstream()

@@ -45,7 +45,7 @@ CALLBACKS = {
 
 
 def keys(name: str) -> dict[str, str]:
-    """A dictionary's keys, those of its bases too, with the text of their types."""
+    """Returns a dictionary's keys, including those of its bases, with the text of their types."""
     found = DICTIONARIES[name]
     assert not found.__required_keys__, "every option has a default"
     return {key: plain(value.__forward_arg__) for key, value in found.__annotations__.items()}
@@ -57,7 +57,7 @@ def plain(annotation: str) -> str:
 
 
 def keywords(function: Callable[..., Any], *leave_out: str) -> dict[str, str]:
-    """A function's parameters with the text of their types, except `self`, what is left out, and `**rest`."""
+    """Returns a function's parameters with the text of their types, except `self`, `leave_out` and `**rest`."""
     parameters = inspect.signature(function).parameters
     missing = [name for name in leave_out if name not in parameters]
     assert not missing, f"no longer parameters: {missing}"
@@ -69,7 +69,7 @@ def keywords(function: Callable[..., Any], *leave_out: str) -> dict[str, str]:
 
 
 def config_fields(config: Any) -> dict[str, str]:
-    """A configuration's fields with the text of what they take: a codec's `__set__` says it."""
+    """Returns a configuration's fields with the text of the accepted types, which a codec's `__set__` declares."""
     found = {}
     for field in fields(config):
         text = str(field.type)
@@ -78,7 +78,7 @@ def config_fields(config: Any) -> dict[str, str]:
         if setter is not None:
             choice = re.fullmatch(r"Choice\[(\w+)\]", text)
             text = inspect.signature(setter).parameters["value"].annotation
-            # A list of numbers and timedeltas: `__set__` says Any, and why.
+            # A list of numbers and timedeltas: `__set__` declares Any, and explains it.
             text = text.replace("Any", "Sequence[float | timedelta] | None")
             text = text.replace("_E", choice[1]) if choice else text
         found[field.name] = plain(text)
@@ -126,7 +126,7 @@ EXPECTED = {
     "StreamOptions": STREAM,
     "ConsumerOptions": CONSUMER,
     "NamedConsumerOptions": without(CONSUMER, "name"),
-    # What `subscribe` has as a parameter cannot be a keyword of the rest as well.
+    # A parameter of `subscribe` cannot be a keyword of its `**rest` as well.
     "PushConsumerOptions": without(CONSUMER, *PUSH),
     "_ConsumerOptions": without(CONSUMER, "name", *PUSH),
     "PushSubscribeOptions": {**without(CONSUMER, *PUSH), **PUSH},
@@ -138,7 +138,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_as_the_signature(name: str) -> None:
+def test_keys_and_types_equal_the_signature(name: str) -> None:
     assert keys(name) == EXPECTED[name]
 
 
@@ -146,13 +146,13 @@ def test_every_dictionary_is_held_to_a_signature() -> None:
     assert set(DICTIONARIES) == set(EXPECTED)
 
 
-def test_callbacks_are_all_there_are() -> None:
+def test_callbacks_contain_every_callback_option() -> None:
     assert set(CONNECT) >= CALLBACKS
     assert {name for name in CONNECT if name.endswith("_cb")} - CALLBACKS == {"signature_cb", "user_jwt_cb"}
 
 
-def test_the_fields_are_read_as_they_are_set() -> None:
-    # config_fields must not fall back on the texts that fields are read with.
+def test_config_fields_have_the_types_they_accept() -> None:
+    # config_fields must not fall back on the types that the fields return.
     assert CONSUMER["ack_wait"] == "float | timedelta | None"
     assert CONSUMER["ack_policy"] == "AckPolicy | str | None"
     assert CONSUMER["pause_until"] == "datetime | str | None"
@@ -161,12 +161,12 @@ def test_the_fields_are_read_as_they_are_set() -> None:
 
 FACES = [jetarrow, jetarrow.Client, JetStreamContext, Stream, Consumer, jetarrow.sync]
 FACES += [getattr(jetarrow.sync, name) for name in jetarrow.sync.__all__ if name[0].isupper()]
-# The codecs' own: any field of any dataclass.
+# Functions of the codecs, which accept any field of any dataclass.
 FREE = {"evolve"}
 
 
 def rest(face: object) -> dict[str, str]:
-    """The public functions with a `**rest`, and the text of its type."""
+    """Returns the public functions with a `**rest`, and the text of its type."""
     found = {}
     for name, function in inspect.getmembers(face, inspect.isfunction):
         for parameter in inspect.signature(function).parameters.values():
@@ -182,5 +182,5 @@ def test_no_options_without_a_type(face: object) -> None:
         assert annotation.removeprefix("Unpack[").removesuffix("]") in DICTIONARIES, (name, annotation)
 
 
-def test_there_are_such_functions() -> None:
+def test_functions_with_options_are_found() -> None:
     assert {"connect", "add_stream", "jetstream", "subscribe"} <= {name for face in FACES for name in rest(face)}

@@ -1,4 +1,4 @@
-"""A server that is away: what calls say meanwhile, what the log and the callbacks are told. Both faces."""
+"""Errors of calls, log records and callbacks during an outage of the server, in both faces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def has(log: pytest.LogCaptureFixture, level: str, text: str) -> bool:
     return any(said == level and text in message for said, message in told(log))
 
 
-def test_read_until_empty_does_not_end_with_success(own_server: NatsServer) -> None:
+def test_fetch_raises_timeout_error_while_disconnected(own_server: NatsServer) -> None:
     with jetarrow.sync.connect(own_server.url, reconnect_time_wait=0.05) as nc:
         js = nc.jetstream()
         js.add_stream(name="S", subjects=["s.>"])
@@ -49,13 +49,13 @@ def test_read_until_empty_does_not_end_with_success(own_server: NatsServer) -> N
             sub.fetch(5, timeout=0.3)
         own_server.start()
         seqs = set(sub.fetch_batch(5, timeout=20).seqs.to_pylist())
-        # A server that was killed may not remember what it had given out.
+        # A server that was killed may have lost the record of its deliveries.
         while len(batch := sub.fetch_batch(5, timeout=1)):
             seqs.update(batch.seqs.to_pylist())
         assert seqs >= {6, 7, 8, 9, 10}
 
 
-def test_a_call_waits_for_the_link(own_server: NatsServer) -> None:
+def test_fetch_waits_for_the_reconnect(own_server: NatsServer) -> None:
     with jetarrow.sync.connect(own_server.url, reconnect_time_wait=0.05) as nc:
         js = nc.jetstream()
         js.add_stream(name="S", subjects=["s.>"])
@@ -169,7 +169,7 @@ def test_a_callback_that_fails_or_closes(own_server: NatsServer, log: pytest.Log
 
 
 @pytest.mark.parametrize("face", ["async", "sync"])
-async def test_the_last_error_says_how_often_since_when_and_why(own_server: NatsServer, face: str) -> None:
+async def test_last_error_reports_attempts_duration_and_cause(own_server: NatsServer, face: str) -> None:
     options: Any = {"max_reconnect_attempts": 2, "reconnect_time_wait": 0.01}
     if face == "async":
         nc: Any = await jetarrow.connect(own_server.url, **options)

@@ -1,4 +1,4 @@
-"""A panic in one of our tasks is an error of all that waits for it, and never looks like an end. Debug builds only."""
+"""A panic in one of our tasks fails every call that waits for it, and is never a regular end. Debug builds only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not _jetarrow.__debug_build__, reason="only a de
 
 @pytest.fixture(autouse=True)
 def quiet(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
-    """Every panic is in the log, and none is printed."""
+    """Checks that every panic is logged, and that none is printed."""
     logged: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
@@ -36,7 +36,7 @@ def quiet(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
         begin = "a panic in native code, please report it: forced in "
         wait_until(lambda: any(text.startswith(begin) and "task.rs" in text for text in logged))
     finally:
-        # What no task came to is not for the next test.
+        # A panic that no task has reached must not happen in the next test.
         _jetarrow.force_panic("")
         logger.removeHandler(handler)
     assert capfd.readouterr().err == ""
@@ -44,7 +44,7 @@ def quiet(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
 
 @pytest.fixture
 async def events() -> list[str]:
-    """What the callbacks of `told` were called with."""
+    """Arguments of the callbacks of `told`."""
     return []
 
 
@@ -63,7 +63,7 @@ async def told(nats_url: str, events: list[str]) -> AsyncIterator[Client]:
 
 
 async def ended(nc: Client, events: list[str], spot: str) -> None:
-    """The connection is over, everybody knows why, and whatever is called says it at once."""
+    """Checks that the connection is closed with the reason, and that every later call reports it at once."""
     await until(lambda: "closed" in events)
     assert [event for event in events if f"forced in {spot}" in event]
     assert nc.is_closed
@@ -74,7 +74,7 @@ async def ended(nc: Client, events: list[str], spot: str) -> None:
                 await verb
 
 
-async def test_of_a_call(nats_url: str) -> None:
+async def test_panic_in_a_call_fails_that_call(nats_url: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         _jetarrow.force_panic("call")
         with pytest.raises(RuntimeError, match="forced in Call"):
@@ -82,7 +82,7 @@ async def test_of_a_call(nats_url: str) -> None:
         await nc.flush()
 
 
-def test_of_a_blocking_call(nats_url: str) -> None:
+def test_panic_in_a_blocking_call_fails_that_call(nats_url: str) -> None:
     with jetarrow.sync.connect(nats_url) as nc:
         _jetarrow.force_panic("call")
         with pytest.raises(RuntimeError, match="forced in Call"):
@@ -90,7 +90,7 @@ def test_of_a_blocking_call(nats_url: str) -> None:
         nc.flush()
 
 
-async def test_of_a_reader(js: JetStreamContext, stream: str) -> None:
+async def test_panic_in_a_reader_fails_the_read(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 1_000)
     _jetarrow.force_panic("reader")
     with pytest.raises(RuntimeError, match="forced in Reader"):
@@ -104,7 +104,7 @@ async def test_of_a_reader(js: JetStreamContext, stream: str) -> None:
                 await anext(reader)
 
 
-def test_of_a_reader_behind_an_arrow_stream(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_panic_in_a_reader_fails_its_arrow_stream(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     sync_js.publish(f"{stream}.a", b"x")
     with sync_js.read(stream) as reader:
         assert len(pa.RecordBatchReader.from_stream(reader).read_all()) == 1
@@ -113,7 +113,7 @@ def test_of_a_reader_behind_an_arrow_stream(sync_js: jetarrow.sync.JetStream, st
         pa.RecordBatchReader.from_stream(reader).read_all()
 
 
-async def test_of_a_publisher(js: JetStreamContext, stream: str) -> None:
+async def test_panic_in_a_publisher_fails_its_futures(js: JetStreamContext, stream: str) -> None:
     publisher = js.publisher(f"{stream}.a")
     await (await publisher.publish(b"stored"))
     _jetarrow.force_panic("publisher")
@@ -128,15 +128,15 @@ async def test_of_a_publisher(js: JetStreamContext, stream: str) -> None:
     assert publisher.pending == 0
 
 
-def test_of_a_blocking_publisher(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+def test_panic_in_a_blocking_publisher_raises_batch_error(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     with pytest.raises(BatchError, match="forced in Publisher"), sync_js.publisher(f"{stream}.a") as publisher:
         for _ in range(100):
-            # Again and again: the loop of a publisher that an earlier test has left may come to the spot first.
+            # Forced for each message: a publisher that an earlier test has left may panic first.
             _jetarrow.force_panic("publisher")
             publisher.publish(b"x")
 
 
-async def test_of_a_subscription(nc: Client) -> None:
+async def test_panic_in_a_subscription_fails_only_that_subscription(nc: Client) -> None:
     sub = await nc.subscribe("panic.a")
     other = await nc.subscribe("panic.b")
     await nc.publish("panic.a", b"1")
@@ -150,13 +150,13 @@ async def test_of_a_subscription(nc: Client) -> None:
     with pytest.raises(RuntimeError, match="forced in Subscription"):
         async for _ in sub.messages:
             pass
-    # The others go on.
+    # Other subscriptions continue.
     await nc.publish("panic.b", b"3")
     assert (await other.next_msg()).data == b"3"
 
 
 @pytest.mark.parametrize("kind", ["callback", "future"])
-async def test_of_a_subscription_that_delivers(told: Client, events: list[str], kind: str) -> None:
+async def test_panic_in_a_delivering_subscription_is_reported(told: Client, events: list[str], kind: str) -> None:
     async def cb(msg: object) -> None:
         pass
 
@@ -173,7 +173,7 @@ async def test_of_a_subscription_that_delivers(told: Client, events: list[str], 
         assert str(told.last_error) == events[0]
 
 
-async def test_of_what_reads_an_arrow_stream(js: JetStreamContext, stream: str) -> None:
+async def test_panic_in_the_row_reader_fails_the_batch(js: JetStreamContext, stream: str) -> None:
     table = pa.table({"data": [b"x"] * 10})
     _jetarrow.force_panic("rows")
     with pytest.raises(RuntimeError, match="forced in Rows"):
@@ -181,16 +181,16 @@ async def test_of_what_reads_an_arrow_stream(js: JetStreamContext, stream: str) 
     assert (await js.stream_info(stream)).state.messages == 0
 
 
-async def test_of_the_outbox(told: Client, events: list[str]) -> None:
+async def test_panic_in_the_outbox_closes_the_connection(told: Client, events: list[str]) -> None:
     sub = await told.subscribe("panic.d")
     waiting = asyncio.ensure_future(sub.next_msg(10))
     answer = asyncio.ensure_future(told.request("panic.d", b"", timeout=10))
     await waiting
     _jetarrow.force_panic("outbox")
-    # A subscription has its place in it; a message passes it by where nothing else is on its way.
+    # A subscription is queued in the outbox; a message bypasses it if nothing else is queued.
     with suppress(errors.Error, RuntimeError):
         await told.subscribe("panic.more")
-    # It may be known already.
+    # The panic may have been reported already.
     with pytest.raises(Exception, match=r"forced in Outbox|closed"):
         await asyncio.wait_for(told.flush(), 5)
     with pytest.raises(RuntimeError, match="forced in Outbox"):
@@ -202,7 +202,7 @@ async def test_of_the_outbox(told: Client, events: list[str]) -> None:
 
 
 @pytest.mark.parametrize("spot", ["Answers", "Expiry", "Refusals"])
-async def test_of_what_awaits_answers(told: Client, events: list[str], spot: str) -> None:
+async def test_panic_in_request_handling_closes_the_connection(told: Client, events: list[str], spot: str) -> None:
     await told.subscribe("panic.e")
     requests = [asyncio.ensure_future(told.request("panic.e", b"", timeout=30)) for _ in range(3)]
     await told.flush()
@@ -219,7 +219,7 @@ async def test_of_what_awaits_answers(told: Client, events: list[str], spot: str
     await ended(told, events, spot)
 
 
-async def test_of_the_connection_itself(told: Client, events: list[str]) -> None:
+async def test_panic_in_the_connection_task_closes_the_connection(told: Client, events: list[str]) -> None:
     sub = await told.subscribe("panic.f")
     request = asyncio.ensure_future(told.request("panic.f", b"", timeout=30))
     await sub.next_msg()
@@ -233,15 +233,15 @@ async def test_of_the_connection_itself(told: Client, events: list[str]) -> None
     await ended(told, events, "Connection")
 
 
-async def test_of_a_connection_that_is_made(nats_url: str) -> None:
+async def test_panic_while_connecting_fails_the_connect(nats_url: str) -> None:
     # Not "connection": a client of an earlier test that reconnects would panic instead.
     _jetarrow.force_panic("firstconnect")
     with pytest.raises(RuntimeError, match="forced in FirstConnect"):
         await asyncio.wait_for(jetarrow.connect(nats_url), 5)
 
 
-def test_at_the_end_of_a_process(nats_url: str) -> None:
-    """Whoever logs it has Python, and would bring the interpreter down that ends meanwhile."""
+def test_panics_are_logged_at_interpreter_exit(nats_url: str) -> None:
+    """Logging a panic needs the interpreter, and must not crash it during its shutdown."""
     program = """
 import logging, sys, time
 import jetarrow.sync
@@ -264,5 +264,5 @@ for _ in range(3):
     done = subprocess.run([sys.executable, "-c", program, nats_url], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("forced in Call") == 3
-    # The fixture waits for one in this process.
-    test_of_a_blocking_call(nats_url)
+    # The fixture waits for a panic in this process.
+    test_panic_in_a_blocking_call_fails_that_call(nats_url)

@@ -1,4 +1,4 @@
-"""The sync twin has what the async face has: every public member of every class that a user can come to hold."""
+"""The sync twin has every public member of every class of the async face that a user can obtain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import jetarrow
 import jetarrow.sync
 import pytest
 
-# Of the async face, to that of the twin: objects that the same verbs give.
+# Classes of the async face, with the class of the twin that the same verbs return.
 PAIRS = {
     "Client": "Client",
     "JetStreamContext": "JetStream",
@@ -62,7 +62,7 @@ OTHER_PARAMETERS = {
     f"KeyValue.KeyWatcher({name})": "made by `watch`, not by hand"
     for name in ("inner", "updates", "bucket", "prefix", "ignore_deletes")
 }
-# How Python calls it.
+# Names of Python's protocols in the async face and in the twin.
 PROTOCOLS = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__", "__anext__": "__next__"}
 KEPT = {"__len__", "__getitem__", "__arrow_c_array__", "__arrow_c_schema__", "__arrow_c_stream__"}
 
@@ -70,7 +70,7 @@ Held = dict[str, Any]
 
 
 def without_waiting(nc: Any, stream: str) -> Held:
-    """An object of each class that either face gives at once, by the names in PAIRS."""
+    """Returns an object of each class that both faces create without awaiting, by the names in PAIRS."""
     js = nc.jetstream()
     return {
         "Client": nc,
@@ -113,7 +113,7 @@ async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
 
 @pytest.fixture
 def ours(nats_url: str, stream: str) -> Iterator[Held]:
-    """The same of the twin, by the same verbs."""
+    """The same objects of the twin, by the same verbs."""
     with jetarrow.sync.connect(nats_url) as nc:
         js = nc.jetstream()
         js.publish(f"{stream}.a")
@@ -137,14 +137,14 @@ def ours(nats_url: str, stream: str) -> Iterator[Held]:
 
 
 def members(held: object) -> set[str]:
-    """What a user may use of it, by the names of the twin."""
+    """Returns the public members of an object, by the names of the twin."""
     names = {PROTOCOLS.get(name, name) for name in dir(held)}
     protocols = KEPT | set(PROTOCOLS.values())
     return {name for name in names if not name.startswith("_") or name in protocols}
 
 
 def member(held: object, name: str) -> Any:
-    """The function, or the value, that `held` has for what the twin calls `name`; no property is asked."""
+    """Returns the member of `held` that the twin names `name`, without evaluating properties."""
     names = [theirs for theirs, twin in PROTOCOLS.items() if name == twin and hasattr(type(held), theirs)]
     real = (names or [name])[0]
     value = inspect.getattr_static(held, real)
@@ -152,17 +152,17 @@ def member(held: object, name: str) -> Any:
 
 
 def differing(wanted: Any, found: Any) -> set[str]:
-    """The parameters that are not the same in the twin; behind its `**options` they may all be."""
+    """Returns the parameters that differ in the twin; none if it has other `**options`, which may contain them all."""
     one, twin = inspect.signature(wanted).parameters, inspect.signature(found).parameters
     if options_of(twin) not in (None, options_of(one)):
         return set()
-    # As a function has it, or as an object does.
+    # Only an unbound function has `self`.
     names = (one.keys() | twin.keys()) - {"self"}
     return {name for name in names if told(one.get(name)) != told(twin.get(name))}
 
 
 def options_of(parameters: Any) -> str | None:
-    """The type of the `**options`, where there are some."""
+    """Returns the type of the `**options`, or None without any."""
     kinds = [str(parameter.annotation) for parameter in parameters.values() if parameter.kind is parameter.VAR_KEYWORD]
     return kinds[0] if kinds else None
 
@@ -178,7 +178,7 @@ def is_async(cls: type) -> bool:
     )
 
 
-def test_the_pairs_are_the_twin(theirs: Held, ours: Held) -> None:
+def test_pairs_contain_every_class_of_the_twin(theirs: Held, ours: Held) -> None:
     assert {name: type(held).__name__ for name, held in theirs.items()} == {name: name for name in PAIRS}
     assert {name: type(held).__name__ for name, held in ours.items()} == PAIRS
     classes = {name for name in jetarrow.sync.__all__ if isinstance(getattr(jetarrow.sync, name), type)}
@@ -186,9 +186,9 @@ def test_the_pairs_are_the_twin(theirs: Held, ours: Held) -> None:
 
 
 def test_no_async_class_is_left_out(theirs: Held) -> None:
-    """What the public members say that they return has a twin, or needs none."""
+    """Every async class in the return annotations of public members has a twin, or needs none."""
     loaded = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "jetarrow"]
-    # The demo's messages have a name that is used elsewhere.
+    # The demo's message classes have names that are used elsewhere.
     known = {
         cls.__name__: cls
         for module in loaded
@@ -234,6 +234,6 @@ def test_every_member_has_a_twin(theirs: Held, ours: Held) -> None:
 
 
 def is_suspended(value: Any) -> bool:
-    """`blocking` and its kin name the async method as what they wrap: their own code is what counts."""
+    """Returns whether the function's own code is async; `blocking` and its kin wrap an async method."""
     code = getattr(value, "__code__", None)
     return code is not None and bool(code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR))
