@@ -1,8 +1,6 @@
 """Prose linter: reports wording that the style guide excludes, in Markdown, docstrings and comments.
 
-python .ci/prose.py            fails if a file has more findings than .ci/prose-baseline.txt allows (none if not listed)
-python .ci/prose.py FILE ...   prints the findings of these files
-python .ci/prose.py --write    lowers the counts of the baseline to the present ones; creates a missing baseline
+python .ci/prose.py [FILE ...]   prints the findings in these files, by default in all, and fails if there are any
 """
 
 import re
@@ -10,7 +8,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BASELINE = ROOT / ".ci" / "prose-baseline.txt"
 FOLDERS = ("python", "rust", "fuzz", "docs", "tests", "benches", "examples", ".ci")
 # Capitalised: at the beginning of a sentence, a heading or a table cell.
 OPENINGS = r"What|Who|Whoever|Whatever|Whose|Where|Nobody|None of|So (?:many|much)|How (?:many|much|long|often|far)|Of"
@@ -56,24 +53,12 @@ def scan(root: Path) -> dict[str, list[str]]:
     return {path.relative_to(root).as_posix(): findings(path.read_text("utf-8"), path.suffix) for path in paths}
 
 
-def main(arguments: list[str], root: Path = ROOT, baseline: Path = BASELINE) -> int:
+def main(arguments: list[str], root: Path = ROOT) -> int:
     """Runs the command and returns its exit code."""
     found = scan(root)
-    exists = baseline.exists()
-    lines = baseline.read_text("utf-8").splitlines() if exists else []
-    allowed = {name: int(count) for name, count in (line.rsplit(" ", 1) for line in lines)}
-    if arguments == ["--write"]:
-        counts = {name: min(len(hits), allowed.get(name, 0 if exists else len(hits))) for name, hits in found.items()}
-        baseline.write_text("".join(f"{name} {count}\n" for name, count in counts.items() if count), "utf-8")
-        return 0
-    if arguments:
-        found, allowed = {name: found[name] for name in arguments}, {}
-    failed = {name: hits for name, hits in found.items() if len(hits) > allowed.get(name, 0)}
-    for name, hits in failed.items():
-        print(
-            *(f"{name}:{hit}" for hit in hits), f"{name}: {len(hits)} found, {allowed.get(name, 0)} allowed", sep="\n"
-        )
-    return 1 if failed else 0
+    hits = [f"{name}:{hit}" for name in arguments or found for hit in found[name]]
+    print(*hits, sep="\n", end="\n" if hits else "")
+    return 1 if hits else 0
 
 
 if __name__ == "__main__":

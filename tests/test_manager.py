@@ -73,6 +73,7 @@ async def test_stream_is_created_updated_and_deleted(js: JetStreamContext, strea
         assert name in str(gone.value)
 
 
+@pytest.mark.newest_server
 async def test_unknown_config_fields_are_sent_back(js: JetStreamContext, stream: str) -> None:
     config = (await js.stream_info(stream)).config
     assert "_nats.ver" in (config.metadata or {})

@@ -1,4 +1,4 @@
-"""The prose linter finds planted violations, and its baseline only shrinks; the glossary names existing types."""
+"""The prose linter finds planted violations; the glossary names existing types."""
 
 from __future__ import annotations
 
@@ -33,12 +33,6 @@ def test_prose_linter_scans_every_language_of_the_checkout(prose: ModuleType) ->
     assert not any(name.startswith((".venv", "target")) for name in found)
 
 
-def test_prose_baseline_lists_only_existing_files(prose: ModuleType) -> None:
-    listed = [line.rsplit(" ", 1) for line in prose.BASELINE.read_text("utf-8").splitlines()]
-    assert [name for name, _ in listed if not (ROOT / name).exists()] == []
-    assert all(int(count) > 0 for _, count in listed)
-
-
 @pytest.mark.parametrize(
     ("suffix", "text", "expected"),
     [
@@ -71,29 +65,15 @@ def test_prose_linter_finds_excluded_wording_outside_code(
 def test_prose_linter_fails_on_a_planted_violation(
     prose: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    baseline = tmp_path / "baseline.txt"
-    baseline.write_text("README.md 1\n", "utf-8")
-    (tmp_path / "README.md").write_text("What is listed is allowed.\n", "utf-8")
+    (tmp_path / "README.md").write_text("Clean.\n", "utf-8")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "new.md").write_text("Clean.\n", "utf-8")
-    assert prose.main([], tmp_path, baseline) == 0
+    assert prose.main([], tmp_path) == 0
     (tmp_path / "docs" / "new.md").write_text("Clean.\nNobody reads it.\n", "utf-8")
-    assert prose.main([], tmp_path, baseline) == 1
-    assert capsys.readouterr().out == "docs/new.md:2: Nobody\ndocs/new.md: 1 found, 0 allowed\n"
-
-
-def test_prose_baseline_never_grows(prose: ModuleType, tmp_path: Path) -> None:
-    baseline = tmp_path / "baseline.txt"
-    (tmp_path / "A.md").write_text("What. Who.\n", "utf-8")
-    (tmp_path / "B.md").write_text("What. Who.\n", "utf-8")
-    assert prose.main(["--write"], tmp_path, baseline) == 0
-    assert baseline.read_text("utf-8") == "A.md 2\nB.md 2\n"
-    (tmp_path / "A.md").write_text("What. Who. Where.\n", "utf-8")
-    (tmp_path / "B.md").write_text("What.\n", "utf-8")
-    (tmp_path / "C.md").write_text("What.\n", "utf-8")
-    assert prose.main(["--write"], tmp_path, baseline) == 0
-    assert baseline.read_text("utf-8") == "A.md 2\nB.md 1\n"
-    assert prose.main([], tmp_path, baseline) == 1
+    assert prose.main(["README.md"], tmp_path) == 0
+    assert capsys.readouterr().out == ""
+    assert prose.main([], tmp_path) == 1
+    assert capsys.readouterr().out == "docs/new.md:2: Nobody\n"
 
 
 def test_glossary_names_types_of_the_crate_that_it_lists() -> None:
