@@ -16,9 +16,9 @@ from jetarrow.js.errors import BatchError
 from jetarrow.server import NatsServer
 from jetarrow.spark.options.write import write_options
 from jetarrow.spark.sink import group_writer
+from jetarrow.spark.sink.batch_records import BatchName
 from jetarrow.spark.sink.group_writer import GroupWriter
 from jetarrow.spark.sink.rows import check_columns
-from jetarrow.spark.sink.state import BatchName
 from jetarrow.spark.sink.target import prepare
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructField, StructType

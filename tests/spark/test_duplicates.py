@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from jetarrow.spark.sink.partition_writer import PartitionWriter
 from jetarrow.spark.sink.stream_writer import JetStreamStreamWriter
 from jetarrow.spark.sink.target import Target, prepare
 from jetarrow.spark.sink.writer import JetStreamWriter, Written
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -51,7 +53,7 @@ def test_equal_ids_in_a_task_are_refused(
 
 def writers(stream: str, **given: str) -> tuple[JetStreamWriter, JetStreamStreamWriter]:
     options = write_options({"servers": "a:1", "stream": stream, **given})
-    return JetStreamWriter(options, Target(120.0)), JetStreamStreamWriter(options, Target(120.0))
+    return JetStreamWriter(options, Target(120.0)), JetStreamStreamWriter(options, Target(120.0), ["data"])
 
 
 def test_commit_logs_expected_duplicates_and_warns_of_others(caplog: pytest.LogCaptureFixture) -> None:
@@ -122,3 +124,35 @@ def test_equal_ids_through_spark(
     other = streams.new()
     write(frame(2), other, subject=f"{other}.a")
     assert len(stored(other)) == 5
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_second_write_of_a_batch_with_the_same_scope_and_equal_rows_fails(
+    spark: SparkSession, streams: Streams, stored: Read, tmp_path: Path
+) -> None:
+    source, target = streams.new(), streams.new()
+    streams.publish(source, [b"%d" % i for i in range(20)])
+    scopes = ["orders", "orders"]
+
+    def write_twice(frame: DataFrame, batch: int) -> None:
+        for scope in scopes:
+            given = {"servers": streams.url, "stream": target, "subject": f"{target}.a"}
+            named = frame.select("data").write.format("jetstream").option("dedupScope", f"{scope} {batch}")
+            named.options(**given).mode("append").save()
+
+    def run() -> None:
+        given = {"servers": streams.url, "stream": source, "startingOffsets": "earliest"}
+        written = spark.readStream.format("jetstream").options(**given).load().writeStream.foreachBatch(write_twice)
+        written = written.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        assert written.trigger(availableNow=True).start().awaitTermination(60)
+
+    with pytest.raises(
+        StreamingQueryException, match=r"20 of 20 rows were not stored in stream .* write of batch 0 has"
+    ):
+        run()
+    assert len(stored(target)) == 20
+    # The replay of the first write is recognised; the second one has a name of its own now.
+    scopes[1] = "orders again"
+    run()
+    assert len(stored(target)) == 40

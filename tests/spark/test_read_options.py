@@ -246,12 +246,17 @@ def test_secrets_in_servers_are_refused_and_not_shown(servers: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_unknown_options_warn_by_name_only() -> None:
-    source = JetStreamSource({**GOOD, "startingOffset": "hunter2", "path": "x", "option.serialization": "1"})
-    with pytest.warns(UserWarning, match="unknown options ignored: startingoffset; known: servers") as caught:
-        source.reader(SCHEMA)
-    assert len(caught) == 1
-    assert "hunter2" not in str(caught[0].message)
+@pytest.mark.parametrize("kind", ["reader", "writer", "streamWriter"])
+def test_unknown_options_are_an_error_without_their_values(kind: str) -> None:
+    given = {**GOOD, "subject": "a"} if "riter" in kind else GOOD
+    source = JetStreamSource({**given, "maxInFlihgt": "hunter2", "startingOffset": "hunter2", "option.format": "1"})
+    nearest = "startingOffsets" if kind == "reader" else "maxInFlight"
+    overwrite = {} if kind == "reader" else {"overwrite": False}
+    with pytest.raises(
+        ValueError, match=f"unknown options: maxinflihgt, startingoffset; did you mean {nearest}"
+    ) as caught:
+        getattr(source, kind)(SCHEMA, **overwrite)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_misspelled_required_option_is_pointed_at() -> None:

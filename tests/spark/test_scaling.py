@@ -14,9 +14,9 @@ import pytest
 from jetarrow.server import NatsServer
 from jetarrow.spark import connection
 from jetarrow.spark.options.write import write_options
+from jetarrow.spark.sink.batch_records import BatchName
 from jetarrow.spark.sink.group_writer import GroupWriter
 from jetarrow.spark.sink.partition_writer import PartitionWriter
-from jetarrow.spark.sink.state import BatchName
 from jetarrow.spark.sink.target import prepare
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StringType, StructField, StructType

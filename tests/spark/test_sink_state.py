@@ -19,8 +19,8 @@ from jetarrow.core.errors import Error
 from jetarrow.spark.options.write import WriteOptions, write_options
 from jetarrow.spark.sink import rows as write_rows
 from jetarrow.spark.sink import state
+from jetarrow.spark.sink.batch_records import BatchName
 from jetarrow.spark.sink.partition_writer import PartitionWriter
-from jetarrow.spark.sink.state import BatchName
 from jetarrow.spark.sink.target import prepare
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
@@ -61,7 +61,7 @@ class Target:
 
     def task(self, batch: int = 7, partition: int = 0, **more: str) -> PartitionWriter:
         name = BatchName("8d4e", batch, partition)
-        scope = f"8d4e:{batch}:{partition}"
+        scope = f"8d4e:{batch}"
         return PartitionWriter(self.options(**more), window=0.1, scope=scope, partition=partition, name=name)
 
     def write(self, rows: list[bytes], *, ids: list[str | None] | None = None, crash: int = 0, **more: Any) -> int:
@@ -144,8 +144,8 @@ def test_row_stored_twice_is_not_reported_as_a_changed_batch(target: Target) -> 
 def test_other_batches_and_partitions_are_other_rows(target: Target, stored: Read) -> None:
     assert [target.write(ROWS[:100], batch=b, partition=p) for b, p in ((7, 0), (7, 1), (8, 0), (8, 1))] == [0] * 4
     assert len(stored(target.name)) == 400
-    # One record for a partition, however many batches there were.
-    assert target.streams.messages(f"KV_STATE_{target.name}") == 2
+    # One record for the query and one for each partition, for any number of batches.
+    assert target.streams.messages(f"KV_STATE_{target.name}") == 3
     with pytest.raises(Error, match="stopped this attempt of batch 7, partition 1: batch 8 has begun"):
         target.write(ROWS, partition=1)
     assert len(stored(target.name)) == 400
@@ -167,7 +167,9 @@ def test_contents_that_changed_are_found(target: Target, stored: Read) -> None:
 
 
 async def delete(js: Any, target: Target) -> None:
-    await (await js.key_value(f"STATE_{target.name}")).delete("8d4e.0")
+    bucket = await js.key_value(f"STATE_{target.name}")
+    for key in ("8d4e.batch", "8d4e.0"):
+        await bucket.delete(key)
 
 
 def test_a_task_that_was_taken_for_dead_stops(target: Target, stored: Read, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,7 @@ class JetStreamSource(DataSource):
     `payload=json` value struct<...> replaces it. A schema given to `schema(...)` selects columns by name.
 
     The options are those of `options.read.READ_OPTIONS` and `options.write.WRITE_OPTIONS`. Required are `servers` and
-    `stream` or `streamPattern` for reading. Unknown options cause a warning, and an error in a streaming read, whose
-    warnings are not visible.
+    `stream` or `streamPattern` for reading. Unknown options are an error with the nearest names.
     """
 
     @classmethod
@@ -89,10 +88,7 @@ class JetStreamSource(DataSource):
             check_schema(schema, options.rows)
             if streaming and options.pushdown:
                 raise invalid("pushdown", "Spark pushes no filters into a streaming query", "false (default)")
-            if streaming:
-                OptionTexts(self.options, READ_OPTIONS).refuse_unknown()
-        # Not in schema(): Spark calls that in another process, and one warning is enough.
-        OptionTexts(self.options, READ_OPTIONS).warn_of_unknown()
+            OptionTexts(self.options, READ_OPTIONS).refuse_unknown()
         options.connection.warn()
         return options
 
@@ -129,10 +125,10 @@ class JetStreamSource(DataSource):
                 )
             from .sink.stream_writer import JetStreamStreamWriter
 
-            return JetStreamStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=True))
+            return JetStreamStreamWriter(*self._prepared(schema, overwrite=overwrite, streaming=True), schema.names)
 
     def _prepared(self, schema: StructType, *, overwrite: bool, streaming: bool) -> tuple[WriteOptions, Target]:
         options = write_options(self.options)
-        OptionTexts(self.options, WRITE_OPTIONS).warn_of_unknown()
+        OptionTexts(self.options, WRITE_OPTIONS).refuse_unknown()
         options.connection.warn()
         return options, prepare(schema, options, overwrite=overwrite, streaming=streaming)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar, overload
@@ -159,14 +158,8 @@ class OptionTexts:
         names = self._options.keys() - {name.lower() for name in self._known} - _FROM_SPARK
         return sorted(name for name in names if not name.startswith("option."))
 
-    def warn_of_unknown(self) -> None:
-        """Warn of unknown names, without their values, which may be secrets."""
-        if unknown := self.unknown():
-            ignored, known = ", ".join(unknown), ", ".join(self._known)
-            warnings.warn(f"jetstream: unknown options ignored: {ignored}; known: {known}", stacklevel=3)
-
     def refuse_unknown(self) -> None:
-        """Reject unknown names, for reads whose warnings are not visible.
+        """Reject unknown names, which are misspelt ones.
 
         Raises:
             ValueError: There are unknown names; the text has similar known names, but no values.

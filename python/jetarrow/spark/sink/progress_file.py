@@ -1,16 +1,18 @@
-"""File by which the sink of a streaming query passes its number of duplicates to `jetarrow.spark.progress`.
+"""Files of the sink on the driver's machine: the number of duplicates, and the writes of a batch.
 
-A query's progress has no field for it. Sink and caller run on the driver's machine as the same user, in different
-processes, so each query has a small file in a directory of this user.
+A query's progress has no field for duplicates, and Spark calls the parts of a sink in different processes of the same
+user. So each query has two small files in a directory of this user.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 _IDS = frozenset("0123456789abcdef-")
 
@@ -24,11 +26,7 @@ def write_duplicates(query: str, batch: int, duplicates: int) -> None:
         duplicates: Number of rows that the stream already had.
     """
     with contextlib.suppress(OSError):
-        folder = _folder()
-        folder.mkdir(mode=0o700, exist_ok=True)
-        new = _file(query).with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps({"batch": batch, "duplicates": duplicates}), "utf-8")
-        new.replace(_file(query))
+        _write(_file(query), {"batch": batch, "duplicates": duplicates})
 
 
 def read_duplicates(query: str, batch: int) -> int | None:
@@ -39,12 +37,47 @@ def read_duplicates(query: str, batch: int) -> int | None:
         batch: Number of the batch.
     """
     try:
-        if not set(query) <= _IDS or _folder().stat().st_uid != _user():
-            return None
-        found = json.loads(_file(query).read_text("utf-8"))
+        found = _read(query, _file(query))
         return int(found["duplicates"]) if found["batch"] == batch else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def note_write(run: str, batch: str, *, scope: str, execution: str) -> bool:
+    """Record a write in `foreachBatch`; errors are ignored.
+
+    Args:
+        run: Spark's id of the run of the query, another one after a restart.
+        batch: Number of the batch.
+        scope: Target and `dedupScope` of the write.
+        execution: Spark's id of the write.
+
+    Returns:
+        Whether another write of the batch in this run had the same scope. False if it is unknown.
+    """
+    file, digest = _folder() / f"{run}.writes.json", hashlib.blake2b(scope.encode(), digest_size=8).hexdigest()
+    try:
+        found = _read(run, file)
+        writes = found["writes"] if found["batch"] == batch else {}
+        other = writes.get(digest, execution) != execution
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        writes, other = {}, False
+    with contextlib.suppress(OSError):
+        _write(file, {"batch": batch, "writes": {**writes, digest: execution}})
+    return other
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    _folder().mkdir(mode=0o700, exist_ok=True)
+    new = file.with_suffix(f".{os.getpid()}")
+    new.write_text(json.dumps(content), "utf-8")
+    new.replace(file)
+
+
+def _read(name: str, file: Path) -> Any:
+    if not set(name) <= _IDS or _folder().stat().st_uid != _user():
+        raise OSError
+    return json.loads(file.read_text("utf-8"))
 
 
 def _user() -> int:

@@ -1,18 +1,23 @@
-"""Exactly-once writes beyond the duplicate window, by a record of the batch that a streaming query is writing.
+"""Exactly-once writes beyond the duplicate window, by records of the batch that a streaming query is writing.
 
-A key-value bucket has one record for each query and partition: the batch, the target's last sequence before the first
-row was published, and, once all rows are stored, their number and a sum of their ids. An attempt takes the record over
-by its revision. An attempt that has lost the record, such as a task that was considered dead, stops. An attempt that
-finds the record of its own batch is a replay. If all rows are stored, it publishes nothing and compares the sum. Else
-it reads the ids stored in the target since that sequence, and publishes the missing rows. Ids made of content begin
-with a tag of query, batch and partition. A stored id with this tag that no row has belongs to a row that has changed.
+A key-value bucket has one record for each query, with the target's last sequence before the first row of its current
+batch was published, and one for each partition of it: once all of its rows are stored, their number and a sum of their
+ids. An attempt takes over the record of its partition by the revision. An attempt that has lost the record, such as a
+task that was considered dead, stops. Ids made of content begin with a tag of query, batch and partition.
+
+An attempt that finds the record of its own batch writes rows again. If all rows are stored, it publishes nothing and
+compares the sum. Else it reads the ids stored in the target since the batch began, and publishes the missing rows. A
+stored id with its tag that no row has belongs to a row that has changed.
+
+A restarted query replays its last batch, and may split it otherwise. Only the driver knows the number of partitions,
+after all tasks. So a task of a replay does not publish a row whose content another partition has stored, but passes
+it to the driver: `replay.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
@@ -21,62 +26,35 @@ import pyarrow.compute as pc
 
 import jetarrow.sync
 from jetarrow.core.errors import Error
-from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, KeyWrongLastSequenceError
+from jetarrow.jetstream.errors import BucketNotFoundError
 from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
 from jetarrow.spark._core import Loss, RangeReader
 from jetarrow.spark.connection import retry_transient
 from jetarrow.spark.options.option_texts import invalid
 
+from .batch_records import BatchName, BatchRecord, BatchRecords, PartitionRecord
 from .seen_ids import message_ids
 
 # Seconds between two checks that the record is still that of this attempt.
 _CHECK_INTERVAL = 5.0
+# Maximum size in bytes of the rows of a task that are passed to the driver.
+_MAX_HELD_BYTES = 32 << 20
 _BITS_64 = 2**64 - 1
 
 
 @dataclass(frozen=True)
-class BatchName:
-    """Query, batch and partition that a task writes.
+class Replayed:
+    """What a task of a replay passes to the driver.
 
     Attributes:
-        query: Spark's id of the query, which is the same after a restart.
-        batch: Number of the batch.
-        partition: Number of the partition.
+        name: Query, batch and partition.
+        held: Rows with their ids, whose content other partitions have stored, and which the task has not published.
+        unmatched: Content of rows that are stored with the tag of the partition, and that it does not have.
     """
 
-    query: str
-    batch: int
-    partition: int
-
-    @property
-    def key(self) -> str:
-        """Key of the record."""
-        return f"{self.query}.{self.partition}"
-
-    @property
-    def tag(self) -> str:
-        """Prefix of the ids of its rows."""
-        name = f"{self.query}:{self.batch}:{self.partition}"
-        return hashlib.blake2b(name.encode(), digest_size=6).hexdigest() + "-"
-
-
-@dataclass(frozen=True)
-class Record:
-    """Record of a partition in the bucket.
-
-    Attributes:
-        batch: Number of the batch.
-        created: Creation time of the target.
-        before: The target's last sequence before the first row was published.
-        rows: Number of stored rows; None until all are stored.
-        total: Sum of hashes of their ids, independent of their order.
-    """
-
-    batch: int
-    created: str
-    before: int
-    rows: int | None = None
-    total: int = 0
+    name: BatchName
+    held: tuple[pa.RecordBatch, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
 
 class SinkState:
@@ -96,32 +74,22 @@ class SinkState:
     def __init__(
         self, js: jetarrow.sync.JetStream, bucket: str, stream: str, *, subject: str | None, name: BatchName
     ) -> None:
-        self._js = js
-        self._bucket = retry_transient(lambda: js.key_value(bucket))
+        self._js, self._bucket = js, bucket
         self._stream, self._subject, self._name = stream, subject, name
-        self._found: Record | None = None
-        self._known: pa.Array | None = None
+        self._stored: pa.Array | None = None
+        self._others: pa.Array | None = None
+        self._matched: list[pa.Array] = []
+        self._held: list[pa.RecordBatch] = []
         self._foreign = False
-        self._rows = self._total = self._tagged = self.skipped = 0
-        self._take_over()
-
-    def _take_over(self) -> None:
-        name = self._name
-        try:
-            entry = retry_transient(lambda: self._bucket.get(name.key))
-            found, last = Record(**json.loads(entry.value or b"")), entry.revision or 0
-        except KeyNotFoundError as error:  # not created yet, or deleted by the user
-            found, last = None, (error.entry.revision or 0) if error.entry is not None else 0
-        if found is not None and found.batch > name.batch:
-            raise self._lost(f"batch {found.batch} has begun")
-        info = self._info()
-        created, end = info.created_raw or "", info.state.last_seq
-        if found is not None and (found.batch, found.created) == (name.batch, created):
-            self._found = found
-        # A target that was created again has no row of the batch, as at the first attempt.
-        self._record = self._found or Record(name.batch, created, end)
-        self._revision = self._write(self._record, last)
+        self._rows = self._total = self.skipped = 0
+        self._records = BatchRecords(js, bucket, name)
+        self._batch = self._records.begin_batch(self._end)
+        self._found, self._revision = self._records.begin_partition(self._batch.created)
         self._checked = monotonic()
+
+    def _end(self) -> tuple[str, int]:
+        info = stream_info(self._js, self._stream)
+        return info.created_raw or "", info.state.last_seq
 
     def note(self, piece: pa.RecordBatch, own: pa.Array | None) -> pa.RecordBatch:
         """Record rows before they are published.
@@ -131,113 +99,205 @@ class SinkState:
             own: Whether each id is one of the user; None if none is.
 
         Returns:
-            The rows that the target does not have, with tagged ids.
+            The rows to publish, with tagged ids: without those that the target has, or may have.
 
         Raises:
-            Error: Another attempt has begun.
+            Error: Another attempt has begun, or too many rows would have to be passed to the driver.
             ValueError: The id of a row is empty.
         """
         if monotonic() - self._checked > _CHECK_INTERVAL:
-            self._check_attempt()
+            self._records.check_attempt(self._revision)
+            self._checked = monotonic()
         self._foreign = own is not None
         ids = piece.column("msg_id")
         if own is not None and pc.any(pc.equal(ids, "")).as_py():
             raise ValueError(
                 "jetstream: could not publish a row with an empty msg_id: exactlyOnce=state needs unique ids; use null"
             )
+        contents = _content(ids)
         tagged = pc.binary_join_element_wise(self._name.tag, ids, "")
         ids = tagged if own is None else pc.if_else(own, ids, tagged)
         self._rows += piece.num_rows
         self._total = (self._total + _total(ids)) & _BITS_64
         piece = piece.set_column(piece.schema.get_field_index("msg_id"), "msg_id", ids)
-        if self._found is None:
+        if self._found is None and not self._batch.replayed:
             return piece
-        if self._found.rows is not None:
+        if self._found is not None and self._found.rows is not None:
             self.skipped += piece.num_rows
             return piece.slice(0, 0)
-        there = pc.is_in(ids, value_set=self._ids())
+        stored, others = self._lookup()
+        there = pc.is_in(ids, value_set=stored)
         self.skipped += pc.sum(there).as_py() or 0
-        self._tagged += pc.sum(pc.and_(there, pc.starts_with(ids, self._name.tag))).as_py() or 0
-        return piece.filter(pc.invert(there))
+        self._matched.append(ids.filter(there))
+        missing = pc.invert(there)
+        elsewhere = pc.and_(missing, pc.is_in(contents, value_set=others))
+        if own is not None:
+            elsewhere = pc.and_(elsewhere, pc.invert(own))
+        if pc.any(elsewhere).as_py():
+            self._hold(piece.filter(elsewhere))
+            missing = pc.and_(missing, pc.invert(elsewhere))
+        return piece.filter(missing)
 
-    def finish(self) -> None:
-        """Record that all rows are stored.
+    def _hold(self, rows: pa.RecordBatch) -> None:
+        self._held.append(rows)
+        if sum(piece.nbytes for piece in self._held) > _MAX_HELD_BYTES:
+            raise Error(
+                f"jetstream: could not replay batch {self._name.batch} of this query: other partitions have stored more"
+                f" than {_MAX_HELD_BYTES >> 20} MiB of the rows of partition {self._name.partition}, so the batch was"
+                " split otherwise before; restart the query with the partitions that it had until the batch is"
+                " committed"
+            )
+
+    def finish(self) -> Replayed | None:
+        """Record that all rows are stored, except those that are passed to the driver.
+
+        Returns:
+            What the driver needs to complete a replay; None if this is the first execution of the batch.
 
         Raises:
             Error: Another attempt has begun, or an earlier one has stored rows that have changed.
         """
-        found, name = self._found, f"batch {self._name.batch}, partition {self._name.partition}"
-        if found is not None and found.rows is not None:
-            if (found.rows, found.total) != (self._rows, self._total):
-                raise self._changed(name, f"its {found.rows} rows were stored; it has {self._rows} now, or others")
-            return
-        if found is not None and (others := _tagged(self._ids(), self._name.tag) - self._tagged) > 0:
-            raise self._changed(name, f"{others} rows are stored that it does not have now")
-        self._write(replace(self._record, rows=self._rows, total=self._total), self._revision)
-
-    def _ids(self) -> pa.Array:
-        """Return the ids stored in the target since the first attempt."""
-        if self._known is None:
-            info, before = self._info(), self._record.before
-            if info.state.first_seq > before + 1 and info.state.last_seq > before:
-                raise self._gone(before + 1)
-            self._known = self._read(before + 1, info.state.last_seq + 1)
-        return self._known
-
-    def _read(self, start: int, end: int) -> pa.Array:
-        found: list[pa.Array] = []
-        if start < end:
-            subjects = None if self._subject is None else [self._subject]
-            given: dict[str, Any] = {"start_seq": start, "end_seq": end, "subjects": subjects, "columns": ["headers"]}
-            reader = retry_transient(lambda: RangeReader(self._js, self._stream, **given))
-            try:
-                while (item := reader.next()) is not None:
-                    if isinstance(item, Loss):
-                        raise self._gone(item.asked[0])
-                    ids = message_ids(pa.record_batch(item).column("headers"))
-                    # Ids of other writers are needed only if rows have ids of the user, which have no tag.
-                    found.append(ids if self._foreign else ids.filter(pc.starts_with(ids, self._name.tag)))
-            finally:
-                reader.close()
-        # Ids may occur twice, if a task was suspended for longer than the duplicate window.
-        return pc.unique(pa.concat_arrays([pa.array([], pa.string()), *found]))
-
-    def _check_attempt(self) -> None:
-        entry = retry_transient(lambda: self._bucket.get(self._name.key))
-        # An older revision is that of a replica that lags behind.
-        if (entry.revision or 0) > self._revision:
-            raise self._lost("another attempt has begun")
-        self._checked = monotonic()
-
-    def _write(self, record: Record, last: int) -> int:
-        text = json.dumps(asdict(record), sort_keys=True)
-        try:
-            revision: int = retry_transient(lambda: self._bucket.update(self._name.key, text, last=last))
-        except KeyWrongLastSequenceError:
-            raise self._lost("another attempt has begun") from None
-        return revision
-
-    def _info(self) -> StreamInfo:
-        info: StreamInfo = retry_transient(lambda: self._js.stream_info(self._stream))
-        return info
-
-    def _lost(self, why: str) -> Error:
         name = self._name
-        return Error(f"jetstream: stopped this attempt of batch {name.batch}, partition {name.partition}: {why}")
+        done = PartitionRecord(name.batch, self._batch.created, self._rows, self._total)
+        if self._found is not None and self._found.rows is not None:
+            if self._found == done:
+                return Replayed(name) if self._batch.replayed else None
+            if not self._batch.replayed:
+                raise changed(name, f"its {self._found.rows} rows were stored; it has {self._rows} now, or others")
+            # The next attempt compares row by row.
+            self._records.write_partition(replace(done, rows=None, total=0), self._revision)
+            raise Error(
+                f"jetstream: stopped this attempt of batch {name.batch}, partition {name.partition}: its rows are"
+                f" others than the {self._found.rows} stored ones, so the batch may be split otherwise than before; the"
+                " next attempt compares all rows of the batch: restart the query if Spark does not"
+            )
+        unmatched = self._unmatched()
+        if unmatched and not self._batch.replayed:
+            raise changed(name, f"{len(unmatched)} rows are stored that it does not have now")
+        if not unmatched and not self._held:
+            self._records.write_partition(done, self._revision)
+        return Replayed(name, tuple(self._held), tuple(unmatched)) if self._batch.replayed else None
 
-    def _gone(self, first: int) -> Error:
-        return Error(
-            f"jetstream: could not replay batch {self._name.batch}: stream {self._stream!r} has lost messages from"
-            f" {first} on since the batch began, so its stored rows are unknown; delete key {self._name.key!r} of the"
-            " sinkState bucket to write all of them again"
-        )
+    def _unmatched(self) -> list[str]:
+        """Return the content of rows that are stored with the tag of the partition and that no row has."""
+        if self._stored is None:
+            if self._found is None and not self._batch.replayed:
+                return []
+            self._lookup()
+        ours = self._stored.filter(pc.starts_with(self._stored, self._name.tag))
+        matched = pa.concat_arrays([pa.array([], pa.string()), *self._matched])
+        rest = ours.filter(pc.invert(pc.is_in(ours, value_set=matched)))
+        found: list[str] = _content(pc.utf8_slice_codeunits(rest, len(self._name.tag))).to_pylist()
+        return found
 
-    def _changed(self, name: str, how: str) -> Error:
-        return Error(
-            f"jetstream: {name} of this query has changed since an earlier attempt: {how}; exactlyOnce=state needs"
-            " deterministic rows (no rand(), no current_timestamp(), the same partitions);"
-            f" delete key {self._name.key!r} of the sinkState bucket to write all of it again"
-        )
+    def _lookup(self) -> tuple[pa.Array, pa.Array]:
+        """Return the ids stored in the target since the batch began, and the content stored by other partitions.
+
+        The ids are those with the tag of the partition, and all others only if rows have ids of the user.
+        """
+        if self._stored is None or self._others is None:
+            name = self._name
+            ids = read_ids(
+                self._js, self._stream, subject=self._subject, batch=self._batch, name=name, everyone=self._foreign
+            )
+            of_batch = pc.starts_with(ids, name.batch_tag)
+            ours = pc.starts_with(ids, name.tag)
+            self._stored = ids.filter(pc.or_(ours, pc.invert(of_batch)))
+            others = ids.filter(pc.and_(of_batch, pc.invert(ours)))
+            # In the first execution the split is that of the stored rows.
+            self._others = content_of_tagged(others) if self._batch.replayed else pa.array([], pa.string())
+        return self._stored, self._others
+
+
+def stream_info(js: jetarrow.sync.JetStream, stream: str) -> StreamInfo:
+    """Return the info of the target; retries transient errors.
+
+    Args:
+        js: The context.
+        stream: Name of the target.
+    """
+    info: StreamInfo = retry_transient(lambda: js.stream_info(stream))
+    return info
+
+
+def read_ids(
+    js: jetarrow.sync.JetStream,
+    stream: str,
+    *,
+    subject: str | None,
+    batch: BatchRecord,
+    name: BatchName,
+    everyone: bool = False,
+) -> pa.Array:
+    """Return the ids of the batch that are stored in the target since the batch began, each once.
+
+    Args:
+        js: The context.
+        stream: Name of the target.
+        subject: The common subject of all rows; None if there is none.
+        batch: Record of the batch.
+        name: Query and batch.
+        everyone: Whether ids without the tag of the batch are returned too. Default: False.
+
+    Raises:
+        Error: The target has lost messages since.
+    """
+    state = stream_info(js, stream).state
+    start, end = batch.before + 1, state.last_seq + 1
+    if state.first_seq > start and end > start:
+        raise _gone(stream, name, start)
+    found: list[pa.Array] = []
+    if start < end:
+        subjects = None if subject is None else [subject]
+        given: dict[str, Any] = {"start_seq": start, "end_seq": end, "subjects": subjects, "columns": ["headers"]}
+        reader = retry_transient(lambda: RangeReader(js, stream, **given))
+        try:
+            while (item := reader.next()) is not None:
+                if isinstance(item, Loss):
+                    raise _gone(stream, name, item.asked[0])
+                ids = message_ids(pa.record_batch(item).column("headers"))
+                found.append(ids if everyone else ids.filter(pc.starts_with(ids, name.batch_tag)))
+        finally:
+            reader.close()
+    # Ids may occur twice, if a task was suspended for longer than the duplicate window.
+    return pc.unique(pa.concat_arrays([pa.array([], pa.string()), *found]))
+
+
+def changed(name: BatchName, how: str) -> Error:
+    """Return the error of a batch whose rows are not those of an earlier attempt.
+
+    Args:
+        name: Query, batch and partition.
+        how: The difference.
+    """
+    return Error(
+        f"jetstream: batch {name.batch}, partition {name.partition} of this query has changed since an earlier"
+        f" attempt: {how}; exactlyOnce=state needs deterministic rows (no rand(), no current_timestamp()); delete the"
+        f" keys of {name.query!r} in the sinkState bucket to write all of the batch again"
+    )
+
+
+def _gone(stream: str, name: BatchName, first: int) -> Error:
+    return Error(
+        f"jetstream: could not replay batch {name.batch}: stream {stream!r} has lost messages from {first} on since"
+        f" the batch began, so its stored rows are unknown; delete the keys of {name.query!r} in the sinkState bucket"
+        " to write all of them again"
+    )
+
+
+def content_of_tagged(ids: pa.Array) -> pa.Array:
+    """Return the content of tagged ids: without batch, partition and the number among equal rows.
+
+    Args:
+        ids: Ids of one batch.
+    """
+    # The tag is `<batch>-<partition>-`; a hash may contain "-" as well.
+    return _content(pc.replace_substring_regex(ids, r"^[0-9a-f]+-[0-9]+-", ""))
+
+
+def _content(ids: pa.Array) -> pa.Array:
+    """Return ids without the number among rows of equal content, `.n`."""
+    return pc.replace_substring_regex(ids, r"\.[0-9]+$", "")
 
 
 def check_target(info: StreamInfo) -> None:
@@ -274,10 +334,6 @@ def open_bucket(js: jetarrow.sync.JetStream, bucket: str, *, replicas: int) -> N
         js.key_value(bucket)
     except BucketNotFoundError:
         js.create_key_value(bucket=bucket, replicas=replicas, description="what Spark queries have written")
-
-
-def _tagged(ids: pa.Array, tag: str) -> int:
-    return int(pc.sum(pc.starts_with(ids, tag)).as_py() or 0)
 
 
 def _total(ids: pa.Array) -> int:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from jetarrow.spark.errors import hide_traceback
 from jetarrow.spark.options.choices import Dedup
 from jetarrow.spark.options.write import WriteOptions
 
+from .batch_records import BatchName
 from .progress_file import write_duplicates
-from .state import BatchName
+from .replay import complete
 from .target import Target
 from .writer import Written, check_groups, report_duplicates, write_partition
 
@@ -27,11 +30,16 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
     Args:
         options: Validated options.
         target: The streams, as returned by `target.prepare`.
+        columns: Names of the columns.
     """
 
-    def __init__(self, options: WriteOptions, target: Target) -> None:
+    def __init__(self, options: WriteOptions, target: Target, columns: Sequence[str]) -> None:
         self._options = options
         self._target = target
+        # Pickled for every attempt of every task of this execution of the batch.
+        self._run = uuid.uuid4().hex
+        subject = "without option 'subject'" if options.subject is None else f"subject={options.subject}"
+        self._layout = f"columns {', '.join(sorted(columns))}, {subject}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish the rows of one task of one micro-batch.
@@ -56,12 +64,12 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
                 " dedup=none, and add a column msg_id"
             )
         query, batch = map(str, names)
-        name = None if None in names else BatchName(query, int(batch), context.partitionId())
+        name = None if None in names else BatchName(query, int(batch), context.partitionId(), self._run, self._layout)
         written = write_partition(self._options, self._target, iterator, scope=f"{query}:{batch}", name=name)
         return replace(written, query=names[0])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Log the number of duplicates on the driver.
+        """Complete a replayed batch, and log the number of duplicates on the driver.
 
         Args:
             messages: The commit messages of the tasks.
@@ -69,9 +77,14 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
 
         Raises:
             ValueError: As `writer.check_groups`.
+            Error: As `replay.complete`.
         """
-        report_duplicates(self._options.target, messages, named=f"batch {batchId}")
         tasks = [message for message in messages if isinstance(message, Written)]
+        stored = 0
+        if replayed := [task.replayed for task in tasks if task.replayed is not None]:
+            with hide_traceback():
+                stored = complete(self._options, replayed, partitions=len(messages))
+        report_duplicates(self._options.target, messages, named=f"batch {batchId}")
         if tasks and tasks[0].query is not None:
-            write_duplicates(tasks[0].query, batchId, sum(task.duplicates for task in tasks))
+            write_duplicates(tasks[0].query, batchId, stored + sum(task.duplicates for task in tasks))
         check_groups(self._options, messages)

@@ -8,8 +8,9 @@ import jetarrow.sync
 from jetarrow.spark.connection import jetstream, retry_transient, shared_client
 from jetarrow.spark.options.write import WriteOptions
 
+from .batch_records import BatchName
 from .routes import Route
-from .state import BatchName, SinkState
+from .state import Replayed, SinkState
 
 # Seconds without a response after which a task fails, and Spark retries it.
 ANSWER_TIMEOUT = 30.0
@@ -25,7 +26,8 @@ class TaskWriter:
     Args:
         options: Validated options of the write.
         window: The stream's duplicate window in seconds when the write was planned.
-        scope: Unique name of query, batch and partition, the same for every attempt.
+        scope: Unique name of query, batch and partition, the same for every attempt. With `sink_state` without the
+            partition, which is a part of the tag of the ids.
         partition: Number of the partition, for messages.
         name: Query, batch and partition for `sink_state`. Default: none.
         routes: Subjects of several streams. Default: there is one stream.
@@ -35,6 +37,7 @@ class TaskWriter:
         sent_again: Whether this task itself may have published rows twice: after a reconnect, or because a part of an
             atomic batch was already stored.
         groups: The concatenated digests of the groups; empty if there are none.
+        replayed: What the driver needs to complete a replayed batch; None if there is nothing to complete.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class TaskWriter:
         self.duplicates = 0
         self.sent_again = False
         self.groups = b""
+        self.replayed: Replayed | None = None
         self._begin(scope.encode(), routes)
 
     def _begin(self, scope: bytes, routes: Sequence[Route]) -> None:
@@ -80,7 +84,7 @@ class TaskWriter:
     def _finish(self) -> None:
         """Complete the state after all rows are acknowledged, and add its skipped rows to the duplicates."""
         if self._state is not None:
-            self._state.finish()
+            self.replayed = self._state.finish()
             self.duplicates += self._state.skipped
             self.sent_again |= self._state.skipped > 0
 

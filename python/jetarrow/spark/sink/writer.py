@@ -6,7 +6,7 @@ import logging
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -15,13 +15,17 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from jetarrow.spark.errors import hide_traceback
 from jetarrow.spark.options.write import WriteOptions
 
+from .batch_records import BatchName
 from .group_writer import GroupWriter
 from .groups import in_two_tasks
 from .partition_writer import PartitionWriter
-from .state import BatchName
+from .progress_file import note_write
+from .state import Replayed
 from .target import Target
 
 _log = logging.getLogger("jetarrow.spark")
+# Local properties of a task in `foreachBatch`: run and batch of the query, and the write.
+_EXECUTION = ("spark.jobGroup.id", "streaming.sql.batchId", "spark.sql.execution.id")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Written(WriterCommitMessage):
         expected: Whether duplicates are expected, because the task was retried or has resent rows.
         groups: With `atomicBy` eight bytes for each group.
         query: Spark's id of the streaming query. Default: none.
+        replayed: As `TaskWriter.replayed`.
+        execution: Run and batch of the query whose `foreachBatch` writes, and Spark's id of the write. Default: none.
     """
 
     rows: int
@@ -41,6 +47,8 @@ class Written(WriterCommitMessage):
     expected: bool
     groups: bytes = b""
     query: str | None = None
+    replayed: Replayed | None = None
+    execution: tuple[str, str, str] | None = None
 
 
 class JetStreamWriter(DataSourceArrowWriter):
@@ -72,7 +80,11 @@ class JetStreamWriter(DataSourceArrowWriter):
             BatchError: A row was not stored: the first one, with the server's codes.
             NoServersError: No server has answered for 30 seconds.
         """
-        return write_partition(self._options, self._target, iterator, scope=self._job)
+        written = write_partition(self._options, self._target, iterator, scope=self._job)
+        context = TaskContext.get()
+        assert context is not None
+        names = [context.getLocalProperty(name) for name in _EXECUTION]
+        return written if None in names else replace(written, execution=(names[0], names[1], names[2]))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Log the number of duplicates on the driver.
@@ -81,8 +93,9 @@ class JetStreamWriter(DataSourceArrowWriter):
             messages: The commit messages of the tasks.
 
         Raises:
-            ValueError: As `check_groups`.
+            ValueError: As `check_groups` and `check_scope`.
         """
+        check_scope(self._options, messages)
         report_duplicates(self._options.target, messages, named=self._options.dedup_scope)
         check_groups(self._options, messages)
 
@@ -111,12 +124,37 @@ def write_partition(
     assert context is not None
     partition = context.partitionId()
     with hide_traceback():
-        scope = f"{scope}:{partition}"
+        if name is None or options.sink_state is None:
+            scope = f"{scope}:{partition}"
         made = PartitionWriter if options.atomic_by is None else GroupWriter
         writer = made(options, window=target.window, scope=scope, partition=partition, name=name, routes=target.routes)
         count = writer.write(rows)
         again = context.attemptNumber() > 0 or writer.sent_again
-        return Written(count, writer.duplicates, expected=again, groups=writer.groups)
+        return Written(count, writer.duplicates, expected=again, groups=writer.groups, replayed=writer.replayed)
+
+
+def check_scope(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Check that no other write of the batch has the `dedupScope` of this one and equal rows.
+
+    Args:
+        options: Validated options.
+        messages: The commit messages of the tasks.
+
+    Raises:
+        ValueError: Another write of this run has them; equal rows of this one were not stored.
+    """
+    tasks = [message for message in messages if isinstance(message, Written)]
+    if options.dedup_scope is None or not tasks or tasks[0].execution is None:
+        return
+    (run, batch, execution), scope = tasks[0].execution, f"{options.target}\0{options.dedup_scope}"
+    lost = sum(task.duplicates for task in tasks if not task.expected)
+    if note_write(run, batch, scope=scope, execution=execution) and lost:
+        with hide_traceback():
+            raise ValueError(
+                f"jetstream: {lost} of {sum(task.rows for task in tasks)} rows were not stored in {options.target}:"
+                f" another write of batch {batch} has the same dedupScope, {options.dedup_scope!r}, and equal rows; give"
+                " each write of a batch its own dedupScope, and start the query again"
+            )
 
 
 def check_groups(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
