@@ -44,7 +44,7 @@ _BITS_64 = 2**64 - 1
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a task of a replay passes to the driver.
+    """Result of a task of a replay, for the driver.
 
     Attributes:
         name: Query, batch and partition.
@@ -152,7 +152,7 @@ class SinkState:
         """Record that all rows are stored, except those that are passed to the driver.
 
         Returns:
-            What the driver needs to complete a replay; None if this is the first execution of the batch.
+            Data with which the driver completes a replay; None if this is the first execution of the batch.
 
         Raises:
             Error: Another attempt has begun, or an earlier one has stored rows that have changed.

@@ -37,7 +37,7 @@ class TaskWriter:
         sent_again: Whether this task itself may have published rows twice: after a reconnect, or because a part of an
             atomic batch was already stored.
         groups: The concatenated digests of the groups; empty if there are none.
-        replayed: What the driver needs to complete a replayed batch; None if there is nothing to complete.
+        replayed: Data with which the driver completes a replayed batch; None if there is nothing to complete.
     """
 
     def __init__(

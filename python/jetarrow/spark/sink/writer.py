@@ -152,8 +152,8 @@ def check_scope(options: WriteOptions, messages: Sequence[WriterCommitMessage | 
         with hide_traceback():
             raise ValueError(
                 f"jetstream: {lost} of {sum(task.rows for task in tasks)} rows were not stored in {options.target}:"
-                f" another write of batch {batch} has the same dedupScope, {options.dedup_scope!r}, and equal rows; give"
-                " each write of a batch its own dedupScope, and start the query again"
+                f" another write of batch {batch} has the same dedupScope, {options.dedup_scope!r}, and equal rows;"
+                " give each write of a batch its own dedupScope, and start the query again"
             )
 
 
