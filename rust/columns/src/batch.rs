@@ -7,6 +7,9 @@ use arrow_array::{Array as _, BooleanArray, Int64Array, MapArray, RecordBatch, S
 use arrow_schema::ArrowError;
 use arrow_select::filter::{filter, filter_record_batch};
 
+/// Values by header name.
+type HeaderValues = BTreeMap<String, Vec<String>>;
+
 /// A batch of finished rows, with the reply subjects for their acks.
 #[derive(Clone)]
 pub struct Batch {
@@ -29,7 +32,7 @@ impl Batch {
     }
 
     /// Returns subject, payload and headers of a row; `None` if one of these columns is absent.
-    pub fn whole_message(&self, row: usize) -> Option<(&str, &[u8], BTreeMap<String, Vec<String>>)> {
+    pub fn whole_message(&self, row: usize) -> Option<(&str, &[u8], HeaderValues)> {
         let column = |name| self.record.column_by_name(name);
         let subject = column("subject")?.as_string_opt::<i32>()?.value(row);
         let data = column("data")?.as_binary_opt::<i32>()?.value(row);
@@ -49,8 +52,8 @@ impl Batch {
 }
 
 /// Returns the values of a row by header name; empty if it has no headers.
-pub fn headers(column: &MapArray, row: usize) -> BTreeMap<String, Vec<String>> {
-    let mut headers = BTreeMap::<String, Vec<String>>::new();
+pub fn headers(column: &MapArray, row: usize) -> HeaderValues {
+    let mut headers = HeaderValues::new();
     if column.is_valid(row) {
         let entries = column.value(row);
         let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_list::<i32>());

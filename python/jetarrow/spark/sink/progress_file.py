@@ -59,7 +59,7 @@ def note_write(run: str, batch: str, *, scope: str, execution: str) -> bool:
     try:
         found = _read(run, file)
         writes = found["writes"] if found["batch"] == batch else {}
-        other = writes.get(digest, execution) != execution
+        other = bool(writes.get(digest, execution) != execution)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         writes, other = {}, False
     with contextlib.suppress(OSError):

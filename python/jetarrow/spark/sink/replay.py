@@ -43,13 +43,14 @@ def complete(options: WriteOptions, tasks: Sequence[Replayed], *, partitions: in
         surplus = Counter(content for task in tasks for content in task.unmatched)
         surplus.update(_content_of_gone(js, options, name, partitions=partitions))
         held = [(task, rows) for task in tasks for rows in task.held]
-        missing = [(task, _beyond(rows, task.name, surplus)) for task, rows in held]
+        missing = [(task, _beyond(rows, surplus)) for task, rows in held]
         if left := surplus.total():
             raise changed(name, f"{left} stored rows are none of its rows now")
         for task, rows in missing:
             if rows.num_rows:
                 _publish(js, options, task, rows)
-    return sum(rows.num_rows for _, rows in held) - sum(rows.num_rows for _, rows in missing)
+    stored: int = sum(rows.num_rows for _, rows in held) - sum(rows.num_rows for _, rows in missing)
+    return stored
 
 
 def _content_of_gone(
@@ -73,7 +74,7 @@ def _is_gone(ids: pa.Array, name: BatchName, *, partitions: int) -> pa.Array:
     return pc.greater_equal(pc.struct_field(numbers, "partition").cast(pa.int64()), partitions)
 
 
-def _beyond(rows: pa.RecordBatch, name: BatchName, surplus: Counter[str]) -> pa.RecordBatch:
+def _beyond(rows: pa.RecordBatch, surplus: Counter[str]) -> pa.RecordBatch:
     """Return the rows beyond the surplus ones, which are taken from `surplus`."""
     keep = []
     for content in content_of_tagged(rows.column("msg_id")).to_pylist():

@@ -180,11 +180,10 @@ class SinkState:
 
     def _unmatched(self) -> list[str]:
         """Return the content of rows that are stored with the tag of the partition and that no row has."""
-        if self._stored is None:
-            if self._found is None and not self._batch.replayed:
-                return []
-            self._lookup()
-        ours = self._stored.filter(pc.starts_with(self._stored, self._name.tag))
+        if self._found is None and not self._batch.replayed:
+            return []
+        stored, _ = self._lookup()
+        ours = stored.filter(pc.starts_with(stored, self._name.tag))
         matched = pa.concat_arrays([pa.array([], pa.string()), *self._matched])
         rest = ours.filter(pc.invert(pc.is_in(ours, value_set=matched)))
         found: list[str] = _content(pc.utf8_slice_codeunits(rest, len(self._name.tag))).to_pylist()

@@ -83,8 +83,10 @@ class JetStreamWriter(DataSourceArrowWriter):
         written = write_partition(self._options, self._target, iterator, scope=self._job)
         context = TaskContext.get()
         assert context is not None
-        names = [context.getLocalProperty(name) for name in _EXECUTION]
-        return written if None in names else replace(written, execution=(names[0], names[1], names[2]))
+        run, batch, write = (context.getLocalProperty(name) for name in _EXECUTION)
+        if run is None or batch is None or write is None:
+            return written
+        return replace(written, execution=(run, batch, write))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Log the number of duplicates on the driver.
