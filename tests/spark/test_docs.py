@@ -34,7 +34,7 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
     namespace = {"spark": spark, "folder": str(tmp_path)}
     with NatsServer() as server, jetarrow.sync.connect(server.url) as nc:
         js = nc.jetstream()
-        for name in ("ORDERS", "TOTALS", "COPIES"):
+        for name in ("ORDERS", "TOTALS", "ARCHIVE", "COPIES"):
             js.add_stream(name=name, subjects=[f"{name.lower()}.>"])
         subjects = [f"orders.{order['country']}" for order in orders]
         js.publish_batch(subjects, [json.dumps(order) for order in orders]).raise_for_errors()
@@ -51,6 +51,9 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
         customers = namespace["customers"].collect()  # type: ignore[attr-defined]
         prices = namespace["prices"].collect()  # type: ignore[attr-defined]
         assert js.stream_info("TOTALS").state.messages == 200
+        archived = js.read("ARCHIVE").read_all().to_pylist()
+        assert len(archived) == 100
+        assert all(("Content-Type", ["application/json"]) in row["headers"] for row in archived)
         assert js.stream_info("COPIES").state.messages == 100
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 100
     assert {(row.region, row.price) for row in prices} == {("eu", 12.5), ("us", 5.0), ("eu", 7.5)}

@@ -224,6 +224,21 @@ def test_reserved_headers_are_rejected(run: Run, streams: Streams, stored: Read)
     assert [message.data for message in stored(name)][-1:] == [b"x"]
 
 
+@pytest.mark.parametrize("kind", [pa.map_(pa.string(), pa.string()), pa.map_(pa.string(), pa.list_(pa.string()))])
+def test_reserved_headers_are_dropped_on_request(run: Run, streams: Streams, stored: Read, kind: pa.MapType) -> None:
+    name = streams.new()
+
+    def value(text: str) -> object:
+        return text if pa.types.is_string(kind.item_type) else [text]
+
+    headers = pa.array(
+        [None, [("X", value("1")), ("nats-msg-ID", value("2"))], [("Nats-Expected-Last-Sequence", value("77"))], []],
+        kind,
+    )
+    run(name, batch(numbers(4), headers=headers).slice(1), reservedHeaders="drop")
+    assert [message.headers for message in stored(name)] == [{"X": ["1"]}, {}, {}]
+
+
 def test_sparks_own_error_is_raised(run: Run, streams: Streams) -> None:
     class Gone(RuntimeError):
         pass

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jetarrow.sync
 import pytest
 from jetarrow.js.errors import StreamRecreatedError
 from jetarrow.spark.source.stream_reader import JetStreamStreamReader
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 if TYPE_CHECKING:
     from .tools import Here, Streams
@@ -164,3 +168,77 @@ def test_somebody_elses_consumer_is_not_taken(here: Here, streams: Streams) -> N
         ValueError, match=r"'commitConsumer': consumer 'theirs' of stream .* exists with another configuration"
     ):
         here.stream(name, commitMode="consumer", commitConsumer="theirs").initialOffset()
+
+
+def test_consumer_of_another_query_is_refused(here: Here, streams: Streams) -> None:
+    name = streams.new(**INTEREST)
+    options = {"commitMode": "consumer", "commitConsumer": "spark"}
+    reader = here.stream(name, **options)
+    start = reader.initialOffset()
+    streams.publish(name, [b"x"] * 5)
+    end = step(reader, start)
+    refused = r"'commitConsumer': consumer 'spark' of stream .* is that of another query"
+    with pytest.raises(ValueError, match=refused):
+        here.stream(name, **options).initialOffset()
+    # The same query in another process, which knows its name from the checkpoint.
+    again = here.stream(name, **options)
+    again.latestOffset(end, ReadAllAvailable())
+    again.commit(end)
+    assert streams.left(name) == []
+    # It was deleted, and another query has created it meanwhile.
+    streams.run(lambda js: js.delete_consumer(name, "spark"))
+    other = here.stream(name, **options)
+    start = other.initialOffset()
+    streams.publish(name, [b"x"] * 5)
+    last = other.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(ValueError, match=refused):
+        again.commit({**last, "owner": end["owner"]})
+    assert streams.left(name) == [6, 7, 8, 9, 10]
+
+
+def test_consumer_without_a_query_is_adopted(here: Here, streams: Streams) -> None:
+    """As a version without names has created it."""
+    name = streams.new(**INTEREST)
+    options = {"commitMode": "consumer", "commitConsumer": "spark"}
+    with jetarrow.sync.connect(streams.url) as client:
+        client.jetstream().add_consumer(
+            name, durable_name="spark", ack_policy="all", headers_only=True, metadata={"team": "a"}
+        )
+    reader = here.stream(name, **options)
+    start = reader.initialOffset()
+    info = streams.run(lambda js: js.consumer_info(name, "spark"))
+    assert info.config.metadata["team"] == "a"
+    streams.publish(name, [b"x"] * 5)
+    reader.commit(step(reader, start))
+    assert streams.left(name) == []
+    with pytest.raises(ValueError, match="is that of another query"):
+        here.stream(name, **options).initialOffset()
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_query_with_a_consumer_is_restarted_and_fails_on_lost_messages(
+    spark: SparkSession, streams: Streams, tmp_path: Path
+) -> None:
+    name, found = streams.new(**INTEREST), []
+    given = {"servers": streams.url, "stream": name, "commitMode": "consumer", "commitConsumer": "spark"}
+
+    def run(checkpoint: str) -> None:
+        frame = spark.readStream.format("jetstream").options(**given).load()
+        written = frame.writeStream.foreachBatch(lambda rows, _: found.extend(row.seq for row in rows.collect()))
+        written = written.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True)
+        assert written.start().awaitTermination(60)
+
+    run("one")
+    for first in (1, 11):
+        streams.publish(name, [b"x"] * 10)
+        run("one")
+        assert sorted(found) == list(range(1, first + 10))
+    with pytest.raises(StreamingQueryException, match="is that of another query"):
+        run("two")
+    # The second batch is committed when the next one is planned.
+    assert streams.left(name) == list(range(11, 21))
+    streams.publish(name, [b"x"] * 10)
+    streams.purge(name, before=25)
+    with pytest.raises(StreamingQueryException, match=r"DataLossError: .*messages 21 to 24 of stream"):
+        run("one")

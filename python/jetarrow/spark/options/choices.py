@@ -14,6 +14,13 @@ class Payload(StrEnum):
     ARROW = "arrow"
 
 
+class ReservedHeaders(StrEnum):
+    """Handling of headers that only this writer may set: option `reservedHeaders`."""
+
+    FAIL = "fail"
+    DROP = "drop"
+
+
 class ParseMode(StrEnum):
     """Handling of undecodable payloads: option `mode`, with the names of Spark's JSON source."""
 

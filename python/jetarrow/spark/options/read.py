@@ -51,6 +51,7 @@ READ_OPTIONS = (
     "onRecreated",
     "onRollback",
     "includeHeaders",
+    "includeReservedHeaders",
     "includeTimeNs",
     "includeReply",
     "payload",
@@ -85,6 +86,8 @@ class RowOptions:
         corrupt_column: Name of the column for such payloads. Default: _corrupt_record.
         compression: Compression of payloads. Default: none.
         max_payload_bytes: Maximum size in bytes of a decompressed payload. Default: 64 MiB.
+        reserved_headers: Whether `headers` contains ids, expectations and batches, which a write refuses. Default:
+            False.
     """
 
     headers: bool = True
@@ -96,6 +99,7 @@ class RowOptions:
     corrupt_column: str = "_corrupt_record"
     compression: Compression = Compression.NONE
     max_payload_bytes: int = 64 << 20
+    reserved_headers: bool = False
 
     @property
     def decoded(self) -> bool:
@@ -252,6 +256,7 @@ def _rows(options: OptionTexts) -> RowOptions:
         raise invalid("compression", "does not go with payload=arrow, whose messages contain their compression", "none")
     rows = RowOptions(
         headers=options.flag("includeHeaders", default=True),
+        reserved_headers=options.flag("includeReservedHeaders", default=False),
         time_ns=options.flag("includeTimeNs", default=False),
         reply=options.flag("includeReply", default=False),
         payload=payload,

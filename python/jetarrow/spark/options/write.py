@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .choices import Dedup, ExactlyOnce, PublishMode
+from .choices import Dedup, ExactlyOnce, PublishMode, ReservedHeaders
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .option_texts import OptionTexts, invalid, name_pattern, stream_names
 
@@ -26,6 +26,7 @@ WRITE_OPTIONS = (
     "sinkState",
     "recoveryWindow",
     "maxInFlight",
+    "reservedHeaders",
 )
 
 
@@ -48,6 +49,7 @@ class WriteOptions:
             Default: none, only the stream's duplicate window.
         recovery_window: Seconds within which Spark retries a failed task or batch. Default: 120.
         max_in_flight: Maximum number of rows in flight per task. Default: adapted to the connection.
+        reserved_headers: Handling of rows with ids, expectations and batches in `headers`. Default: fail.
     """
 
     connection: ConnectOptions
@@ -61,6 +63,7 @@ class WriteOptions:
     sink_state: str | None = None
     recovery_window: float = 120.0
     max_in_flight: int | None = None
+    reserved_headers: ReservedHeaders = ReservedHeaders.FAIL
 
     @property
     def stream(self) -> str | None:
@@ -104,6 +107,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         sink_state=_sink_state(options, dedup),
         recovery_window=options.seconds("recoveryWindow", "2m"),
         max_in_flight=options.positive("maxInFlight", None),
+        reserved_headers=options.choice("reservedHeaders", ReservedHeaders),
     )
     if found.stream is None:
         _check_several(found)

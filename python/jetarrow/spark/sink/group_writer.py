@@ -19,7 +19,7 @@ from jetarrow.spark._core import ContentIds, is_transient, publish_rows, reason_
 
 from .groups import Group, Groups
 from .routes import Route
-from .rows import check_headers
+from .rows import checked_headers
 from .seen_ids import SeenIds
 from .task_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, TaskWriter
 
@@ -96,9 +96,7 @@ class GroupWriter(TaskWriter):
 
     def _prepare(self, js: jetarrow.sync.JetStream, group: Group) -> pa.RecordBatch | None:
         """Return the group with ids; None if it is stored according to the sink's state."""
-        piece, own = group.rows, None
-        if "headers" in piece.schema.names:
-            check_headers(piece, first_row=group.first_row)
+        piece, own = checked_headers(group.rows, self._options.reserved_headers, first_row=group.first_row), None
         ids = pa.array(ContentIds(self._scope + b":" + group.digest).column(piece, self._options.subject))
         if "msg_id" in piece.schema.names and piece.column("msg_id").null_count < piece.num_rows:
             own = piece.column("msg_id").is_valid()

@@ -16,7 +16,7 @@ from jetarrow.spark._core import ContentIds, publish_rows, reason_of
 from jetarrow.spark.options.choices import Dedup, PublishMode
 
 from .routes import Route, Routes, expect_streams
-from .rows import PublishCalls, check_headers
+from .rows import PublishCalls, checked_headers
 from .task_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, WINDOW_MARGIN, TaskWriter
 
 # Modes of `publish_batch`.
@@ -89,9 +89,8 @@ class PartitionWriter(TaskWriter):
         return monotonic() - since > self._window
 
     def _prepare(self, piece: pa.RecordBatch) -> pa.RecordBatch:
+        piece = checked_headers(piece, self._options.reserved_headers, first_row=self._prepared)
         names = piece.schema.names
-        if "headers" in names:
-            check_headers(piece, first_row=self._prepared)
         if self._content or "msg_id" in names:
             found = self._ids.column(piece, self._options.subject)
             if found.repeated is not None:

@@ -20,6 +20,9 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from jetarrow.spark.options.choices import ReservedHeaders
+from jetarrow.spark.reserved_headers import entries, resembles_reserved, without
+
 _STRINGS = (StringType, VarcharType, CharType)
 # Types of the column of `atomicBy`.
 _GROUP_TYPES = (*_STRINGS, BinaryType, IntegralType, DateType, TimestampType)
@@ -29,8 +32,6 @@ _COLUMNS = {
     "headers": "map<string,string> or map<string,array<string>>",
     "msg_id": "string",
 }
-# Headers that are set by this writer or by protocols of the server, and would break their guarantees.
-_RESERVED = r"(?i)^nats-(msg-id$|expected-|batch-)"
 # A call keeps 9 bytes per row until it ends. Between two calls the window drains, which costs milliseconds.
 _CALL_ROWS = 65_536
 _CALL_BYTES = 128 << 20
@@ -155,27 +156,29 @@ class PublishCalls:
         return self._prepare(piece)
 
 
-def check_headers(batch: pa.RecordBatch, *, first_row: int) -> None:
-    """Reject reserved headers, which would change where or whether a row is stored.
+def checked_headers(batch: pa.RecordBatch, handling: ReservedHeaders, *, first_row: int) -> pa.RecordBatch:
+    """Return rows without reserved headers, which would change where or whether a row is stored.
 
     Args:
-        batch: Rows with a column `headers`.
+        batch: Rows, with or without a column `headers`.
+        handling: Whether such a header is removed or an error.
         first_row: Number of the batch's first row, for the message.
 
     Raises:
         ValueError: A row has such a header.
     """
-    maps = batch.column("headers")
-    if maps.null_count == len(maps):
-        return
-    # The keys of a slice are those of its whole batch.
-    start, end = maps.offsets[0].as_py(), maps.offsets[len(maps)].as_py()
-    keys = maps.keys.slice(start, end - start)
-    entry = pc.index(pc.match_substring_regex(keys, _RESERVED), True).as_py()
+    at = batch.schema.get_field_index("headers")
+    if at < 0 or batch.column(at).null_count == batch.num_rows:
+        return batch
+    headers = batch.column(at)
+    if handling == ReservedHeaders.DROP:
+        return batch.set_column(at, "headers", without(headers, any_spelling=True))
+    names, _, start = entries(headers)
+    entry = pc.index(resembles_reserved(names), True).as_py()
     if entry < 0:
-        return
-    row = pc.sum(pc.less_equal(maps.offsets, start + entry)).as_py() - 1
+        return batch
+    row = pc.sum(pc.less_equal(headers.offsets, start + entry)).as_py() - 1
     raise ValueError(
-        f"jetstream: could not publish row {first_row + row}: header {keys[entry].as_py()!r} is reserved; use column"
-        " 'msg_id' for ids and option 'stream' for the stream"
+        f"jetstream: could not publish row {first_row + row}: header {names[entry].as_py()!r} is reserved; use column"
+        " 'msg_id' for ids and option 'stream' for the stream, or reservedHeaders=drop to copy rows without them"
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import jetarrow.sync
 from jetarrow.jetstream.errors import NotFoundError
-from jetarrow.jetstream.models import AckPolicy, DeliverPolicy, RetentionPolicy, StreamInfo
+from jetarrow.jetstream.models import AckPolicy, ConsumerConfig, DeliverPolicy, RetentionPolicy, StreamInfo
 from jetarrow.spark.options.choices import CommitMode
 from jetarrow.spark.options.read import ReadOptions
 
@@ -17,6 +18,8 @@ from .offsets import Entry
 from .positions import Positions
 
 _MOST_PER_FETCH = 1000
+# Key of a consumer's metadata with the name of its query.
+_OWNER = "jetarrow_spark_query"
 _VALID_MODES: dict[str, str] = {
     RetentionPolicy.LIMITS: "none",
     RetentionPolicy.WORK_QUEUE: "none, purge",
@@ -46,8 +49,19 @@ class Committer:
         self._filters = options.subjects
         self._positions = positions
         self._done: dict[str, Entry] = {}
+        self._owner: str | None = None
         # Delivered messages after the last commit, by stream, which are redelivered only after the ack wait.
         self._spare: dict[str, list[_Delivered]] = {}
+
+    def owner(self, logged: str | None = None) -> str | None:
+        """Return the name of the query, which its offsets contain; None if it has no consumers.
+
+        Args:
+            logged: The name in the last offset. Default: none, for a new query.
+        """
+        if self._mode == CommitMode.CONSUMER:
+            self._owner = logged or self._owner or uuid.uuid4().hex
+        return self._owner
 
     def prepare(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
         """Check the retention of the streams, and create the consumers that retain unprocessed messages.
@@ -58,7 +72,7 @@ class Committer:
             at: Positions of the query, by stream.
 
         Raises:
-            ValueError: `commitMode` does not fit a stream.
+            ValueError: `commitMode` does not fit a stream, or `commitConsumer` is the consumer of another query.
         """
         if self._mode == CommitMode.NONE:
             return
@@ -88,6 +102,7 @@ class Committer:
                 new stream is removed, unless `onRecreated` is continue.
             StreamRolledBackError: A stream was rolled back behind the position, and `onRollback` is fail. No message is
                 removed.
+            ValueError: `commitConsumer` is the consumer of another query. No message is removed.
         """
         js = lookup.js
         for name, entry in at.items():
@@ -118,13 +133,28 @@ class Committer:
             ack_policy=AckPolicy.ALL,
             headers_only=True,
             filter_subjects=list(self._filters) or None,
-            description="what Spark has processed",
+            description="position of a Spark query",
+            metadata={_OWNER: self._owner} if self._owner is not None else None,
         )
-        info = consumer.cached_info
-        if info is not None and (info.config.ack_policy != AckPolicy.ALL or not info.config.headers_only):
+        config = (consumer.cached_info or consumer.info()).config
+        if config.ack_policy != AckPolicy.ALL or not config.headers_only:
             raise ValueError(
                 f"jetstream option 'commitConsumer': consumer {self._name!r} of stream {stream!r} exists with another"
                 " configuration; valid: an unused name"
+            )
+        self._check_owner(stream, config)
+        if self._owner is not None and _OWNER not in (config.metadata or {}):
+            metadata = {**(config.metadata or {}), _OWNER: self._owner}
+            js.stream(stream).update_consumer(config.evolve(metadata=metadata))
+
+    def _check_owner(self, stream: str, config: ConsumerConfig) -> None:
+        """Check that no other query has created or adopted the consumer."""
+        found = (config.metadata or {}).get(_OWNER)
+        if self._owner is not None and found not in (None, self._owner):
+            raise ValueError(
+                f"jetstream option 'commitConsumer': consumer {self._name!r} of stream {stream!r} is that of another"
+                " query, or of this one with another checkpoint, and two queries would remove each other's messages;"
+                " valid: a name of its own for each query; or delete the consumer if no query uses it any more"
             )
 
     def _acknowledge(self, js: jetarrow.sync.JetStream, stream: str, last: int) -> None:
@@ -140,6 +170,7 @@ class Committer:
             )
             self._make_consumer(js, stream, last + 1)
             return
+        self._check_owner(stream, info.config)
         delivered = info.delivered.stream_seq if info.delivered else 0
         known = self._acknowledged(self._spare.pop(stream, []), last)
         while delivered < last:

@@ -42,15 +42,19 @@ class Offset:
             for the offset at which a query starts; None if Spark does not provide the begin (before 4.2, after a
             restart). Default: empty.
         parts: Number of partitions by stream. Default: empty.
+        owner: Name of the query for its consumers with `commitMode=consumer`. Default: none.
     """
 
     streams: Mapping[str, Entry]
     start: Mapping[str, Entry] | None = field(default_factory=dict)
     parts: Mapping[str, int] = field(default_factory=dict)
+    owner: str | None = None
 
     def json(self) -> dict[str, Any]:
         """Return the offset as JSON. Keys are sorted, because Spark compares the text."""
         logged: dict[str, Any] = {} if self.start is None else {"from": _sorted(self.start, marks=0)}
+        if self.owner is not None:
+            logged["owner"] = self.owner
         parts = {name: self.parts[name] for name in sorted(self.parts)}
         # Many streams have few marks each, because Spark copies the text several times per batch.
         marks = max(1, _MOST_MARKS // max(1, len(self.streams)))
@@ -71,7 +75,7 @@ class Offset:
             if version == _VERSION:
                 start = logged.get("from")
                 ends, parts = _entries(logged["streams"]), dict(logged["parts"])
-                return cls(ends, None if start is None else _entries(start), parts)
+                return cls(ends, None if start is None else _entries(start), parts, logged.get("owner"))
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
             raise ValueError("jetstream: this checkpoint was not written by format('jetstream')") from None
         raise ValueError(f"jetstream: this checkpoint has offsets of version {version}; upgrade jetarrow")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jetarrow.jetstream.models import RetentionPolicy, StreamInfo
-from jetarrow.spark.options.choices import FailOnDataLoss, Payload, ReaderKind
+from jetarrow.spark.options.choices import CommitMode, FailOnDataLoss, Payload, ReaderKind
 from jetarrow.spark.options.read import ReadOptions
 
 from .filters import covers
@@ -113,8 +113,10 @@ def loss_fails(options: ReadOptions, info: StreamInfo) -> bool:
     """
     fail = options.fail_on_data_loss
     if fail is None:
-        # The heads of these streams move by design.
-        moves = retention(info) != RetentionPolicy.LIMITS or (info.config.max_msgs_per_subject or 0) > 0
+        # The heads of these streams move by design, unless a consumer retains the messages for the query.
+        kind, per_subject = retention(info), (info.config.max_msgs_per_subject or 0) > 0
+        retained = kind == RetentionPolicy.INTEREST and options.commit_mode == CommitMode.CONSUMER
+        moves = (kind != RetentionPolicy.LIMITS and not retained) or per_subject
         fail = FailOnDataLoss.FALSE if moves else FailOnDataLoss.TRUE
     # With a filter it is unknown whether lost messages matched.
     return fail == FailOnDataLoss.STRICT or (fail == FailOnDataLoss.TRUE and not filters_for(options, info))

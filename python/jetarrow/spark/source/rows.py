@@ -16,6 +16,7 @@ from jetarrow.jetstream.errors import DecodeError
 from jetarrow.spark._core import Batch, Decompressor
 from jetarrow.spark.options.choices import Compression, ParseMode, Payload
 from jetarrow.spark.options.read import RowOptions
+from jetarrow.spark.reserved_headers import without
 from jetarrow.spark.schema import Retyper, arrow_schema
 
 from .filters import matcher
@@ -122,6 +123,8 @@ class RowShaper:
                 column = column.cast(pa.int64())
             elif name == "timestamp":
                 column = column.cast(_UTC_MICROSECONDS, safe=False)
+            elif name == "headers" and not self._options.reserved_headers:
+                column = without(column)
             columns.append(column)
             fields.append(pa.field(name, column.type, field.nullable))
         return pa.record_batch(columns, schema=pa.schema(fields))

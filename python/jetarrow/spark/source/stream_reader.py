@@ -89,8 +89,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         entries = {name: self._positions.initial(name, info, lookup) for name, info in infos.items()}
         ends = {name: entry.next for name, entry in entries.items() if entry.initial is None}
         entries |= self._positions.kept(ends, infos, lookup)
+        owner = self._committer.owner()
         self._prepare(lookup, infos, entries)
-        self._end = Offset(entries)
+        self._end = Offset(entries, owner=owner)
         return self._end.json()
 
     @hide_traceback()
@@ -110,6 +111,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         begin = Offset.of(start) if start is not None else self._end
         if begin is not None and self._backoff.is_active(begin):
             return start if start is not None else begin.json()
+        owner = self._committer.owner(None if begin is None else begin.owner)
         lookup = self._lookup()
         infos = lookup.infos()
         self._infos, self._checked = infos, time.monotonic()
@@ -118,7 +120,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if begin is None:
             at = self._positions.kept(ends, infos, lookup)
             self._prepare(lookup, infos, at)
-            self._end = Offset(at, start=None)
+            self._end = Offset(at, start=None, owner=owner)
             return self._end.json()
         entries = self._positions.current(begin, infos, lookup)
         self._prepare(lookup, infos, entries)
@@ -139,7 +141,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         parts = self._parts({name: (entries[name].next, end) for name, end in advanced.items()}, infos, lookup)
         self._last_batch = time.monotonic()
         kept = self._positions.kept(advanced, infos, lookup, known=entries)
-        self._end = Offset({**entries, **kept}, start=entries, parts=parts)
+        self._end = Offset({**entries, **kept}, start=entries, parts=parts, owner=owner)
         return self._end.json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -227,11 +229,13 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
         Raises:
             StreamRecreatedError: A stream was deleted and created again; no message of the new one is removed.
+            ValueError: As `Committer.commit`.
         """
         if self._options.commit_mode != CommitMode.NONE:
-            lookup, at = self._lookup(), Offset.of(end).streams
+            lookup, last = self._lookup(), Offset.of(end)
             infos = lookup.infos()
-            self._retry(lambda: self._committer.commit(lookup, infos, at))
+            self._committer.owner(last.owner)
+            self._retry(lambda: self._committer.commit(lookup, infos, last.streams))
 
     def _known(self, names: Iterable[str]) -> Mapping[str, StreamInfo]:
         """Return recent infos of many streams, if there are any; tasks check the streams that they read again."""
