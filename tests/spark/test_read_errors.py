@@ -147,8 +147,11 @@ def test_a_server_that_is_away_longer_than_a_request(
     assert failures
 
 
-def test_unknown_options_do_not_fail_the_read(load: Load, streams: Streams) -> None:
-    assert load(streams.new(), someOption=1).count() == 0
+def test_unknown_option_fails_the_read(load: Load, streams: Streams) -> None:
+    with pytest.raises(
+        PySparkException, match=r"ValueError: jetstream: unknown options: subject; did you mean subjects\?"
+    ):
+        load(streams.new(), subject="a").count()
 
 
 def test_recreated_stream(load: Load, streams: Streams) -> None:
