@@ -12,7 +12,7 @@ import pytest
 from jetarrow.js.errors import StreamRolledBackError
 from jetarrow.server import NatsServer
 from jetarrow.spark import connection
-from jetarrow.spark.source import history
+from jetarrow.spark.source import history, idle_backoff
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
@@ -34,6 +34,8 @@ def here(own_server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[He
     clients: dict[Any, Any] = {}
     monkeypatch.setattr(connection, "_clients", clients)
     monkeypatch.setattr(history, "_NEW_LEADER_TIMEOUT", 0.3)
+    # On a busy machine a query with a filter would pause for longer than the test takes to publish.
+    monkeypatch.setattr(idle_backoff, "_MAX_BACKOFF", 0.0)
     yield Here(own_server.url)
     for client in clients.values():
         client.close()
