@@ -78,6 +78,23 @@ def test_commit_logs_expected_duplicates_and_warns_of_others(caplog: pytest.LogC
         writers("S", dedupScope="copies 7")[0].commit(messages)
 
 
+RUN = "1d0ba0ae-7b3c-4bb1-9a1f-2a0c7f6b8f10"
+
+
+@pytest.mark.parametrize("group", [RUN, "nightly", "../nightly", None])
+def test_only_the_run_of_a_query_names_a_write_in_a_batch(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch, group: str | None
+) -> None:
+    """A job group of the user is the same in the next run, in which the batch may be a replay."""
+    found = dict(zip(writer._EXECUTION, (group, "7", "12"), strict=True))
+    context = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, getLocalProperty=found.get)
+    monkeypatch.setattr(writer.TaskContext, "get", lambda: context)
+    name = streams.new()
+    options = write_options({"servers": streams.url, "stream": name, "subject": f"{name}.a", "dedupScope": "x"})
+    written = JetStreamWriter(options, Target(120.0)).write(iter([pa.RecordBatch.from_pydict({"data": [b"1"]})]))
+    assert written.execution == ((RUN, "7", "12") if group == RUN else None)
+
+
 def test_a_write_with_a_name_is_recognised_when_it_is_repeated(
     streams: Streams, stored: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,14 +74,13 @@ class SinkState:
     def __init__(
         self, js: jetarrow.sync.JetStream, bucket: str, stream: str, *, subject: str | None, name: BatchName
     ) -> None:
-        self._js, self._bucket = js, bucket
-        self._stream, self._subject, self._name = stream, subject, name
+        self._js, self._stream, self._subject, self._name = js, stream, subject, name
         self._stored: pa.Array | None = None
         self._others: pa.Array | None = None
         self._matched: list[pa.Array] = []
         self._held: list[pa.RecordBatch] = []
         self._foreign = False
-        self._rows = self._total = self.skipped = 0
+        self._rows = self._total = self._held_bytes = self.skipped = 0
         self._records = BatchRecords(js, bucket, name)
         self._batch = self._records.begin_batch(self._end)
         self._found, self._revision = self._records.begin_partition(self._batch.created)
@@ -114,8 +113,7 @@ class SinkState:
             raise ValueError(
                 "jetstream: could not publish a row with an empty msg_id: exactlyOnce=state needs unique ids; use null"
             )
-        contents = _content(ids)
-        tagged = pc.binary_join_element_wise(self._name.tag, ids, "")
+        untagged, tagged = ids, pc.binary_join_element_wise(self._name.tag, ids, "")
         ids = tagged if own is None else pc.if_else(own, ids, tagged)
         self._rows += piece.num_rows
         self._total = (self._total + _total(ids)) & _BITS_64
@@ -130,7 +128,7 @@ class SinkState:
         self.skipped += pc.sum(there).as_py() or 0
         self._matched.append(ids.filter(there))
         missing = pc.invert(there)
-        elsewhere = pc.and_(missing, pc.is_in(contents, value_set=others))
+        elsewhere = pc.and_(missing, pc.is_in(_content(untagged), value_set=others))
         if own is not None:
             elsewhere = pc.and_(elsewhere, pc.invert(own))
         if pc.any(elsewhere).as_py():
@@ -140,7 +138,8 @@ class SinkState:
 
     def _hold(self, rows: pa.RecordBatch) -> None:
         self._held.append(rows)
-        if sum(piece.nbytes for piece in self._held) > _MAX_HELD_BYTES:
+        self._held_bytes += rows.nbytes
+        if self._held_bytes > _MAX_HELD_BYTES:
             raise Error(
                 f"jetstream: could not replay batch {self._name.batch} of this query: other partitions have stored more"
                 f" than {_MAX_HELD_BYTES >> 20} MiB of the rows of partition {self._name.partition}, so the batch was"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from .target import Target
 _log = logging.getLogger("jetarrow.spark")
 # Local properties of a task in `foreachBatch`: run and batch of the query, and the write.
 _EXECUTION = ("spark.jobGroup.id", "streaming.sql.batchId", "spark.sql.execution.id")
+_RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ class JetStreamWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         assert context is not None
         run, batch, write = (context.getLocalProperty(name) for name in _EXECUTION)
-        if run is None or batch is None or write is None:
+        # A job group of the user is the same in the next run, in which the batch may be a replay.
+        if run is None or batch is None or write is None or not _RUN.fullmatch(run):
             return written
         return replace(written, execution=(run, batch, write))
 
