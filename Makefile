@@ -13,9 +13,12 @@ PYTHON := python tests benches examples .ci
 help:
 	@echo "make demo    real flights into JetStream, out as Arrow, answered by Spark"
 	@echo "make test    cargo test and pytest, against a real nats-server and a real Spark"
+	@echo "make test-quick      a part of it without Spark and without slow tests: a first answer"
 	@echo "make yardstick       the experiments of docs/reliability.md in full: minutes to an hour"
 	@echo "make fuzz            every fuzz target for FUZZ_SECONDS (60); needs a nightly Rust and a C++ compiler"
 	@echo "make test-servers    the short suite against older servers"
+	@echo "make test-spark40, make test-spark41   the tests of the Spark source with an older Spark"
+	@echo "make test-spark-versions   the tables of the guide on what Spark's versions lack and decode"
 	@echo "make test-versions   the wheel on the Pythons that are here, and with the oldest pyarrow"
 	@echo "make test-wheel      the whole suite on the release wheel in a clean environment"
 	@echo "make bench   a release build against nats-py, natsrpy and a raw socket"
@@ -87,18 +90,19 @@ pins_of = awk -v first="$(1) " 'index($$0, first) == 1 {on = 1} on; on && !/\\$$
 # The command line tool of NATS, the counterpart in tests; without Go those tests are skipped and say so.
 .stamps/nats: tests/natscli/go.mod tests/natscli/go.sum
 	@mkdir -p .stamps .tools
-	@if command -v go >/dev/null; then cd tests/natscli && go build -o ../../.tools/nats github.com/nats-io/natscli/nats \
+	@if command -v go >/dev/null; then echo "building the nats tool (Go), with which tests compare"; cd tests/natscli && go build -o ../../.tools/nats github.com/nats-io/natscli/nats \
 	  || echo "the nats tool could not be built: its tests are skipped"; fi
 	@touch $@
 
+# Shows the progress; the output of the build is kept beside the stamps.
+BUILD := python3 .ci/building.py .stamps/build.log
 # The debug and the release module live in the same place: each stamp removes the other.
 .stamps/dev: .stamps/venv $(RUST)
-	@$(MATURIN) develop >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
+	@$(BUILD) $(MATURIN) develop
 	@rm -f .stamps/release .stamps/demo && touch $@
 
 .stamps/release: .stamps/venv $(RUST)
-	@echo "building the release module (a few minutes the first time)"
-	@$(MATURIN) develop --release >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }
+	@$(BUILD) $(MATURIN) develop --release
 	@rm -f .stamps/dev .stamps/demo && touch $@
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -110,13 +114,12 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 	@if $(PY) -m pip install --quiet --disable-pip-version-check --no-index --find-links dist --no-deps --force-reinstall \
 	  --only-binary :all: jetarrow==$(VERSION) 2>/dev/null; then echo "taking the wheel from dist/; without it this builds from the sources"; \
 	  $(INSTALL); else \
-	  echo "building the native module (a few minutes the first time)"; \
 	  pin=$$(sed -n 's/^\(maturin==[^ ]*\).*/\1/p' constraints.lock); \
 	  $(call pins_of,$$pin,constraints.lock) >.stamps/maturin.txt; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .stamps/maturin.txt; \
-	  $(MATURIN) develop --profile demo --skip-install >.stamps/build.log 2>&1 & \
-	  $(INSTALL); wait $$! || { cat .stamps/build.log; exit 1; }; \
-	  $(MATURIN) develop --profile demo >.stamps/build.log 2>&1 || { cat .stamps/build.log; exit 1; }; fi
+	  $(BUILD) $(MATURIN) develop --profile demo --skip-install & \
+	  echo "installing the Python packages meanwhile"; $(INSTALL); echo "the Python packages are installed"; \
+	  wait $$!; $(BUILD) $(MATURIN) develop --profile demo; fi
 	@rm -f .stamps/dev .stamps/release && touch $@
 
 # With the release module where that is here.
@@ -127,7 +130,12 @@ demo: $(if $(wildcard .stamps/release),.stamps/release,.stamps/demo)
 .PHONY: test
 test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats
 	cargo test --quiet --locked
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup
+	$(PY) -m pytest --numprocesses 3 --dist loadgroup
+
+# A first answer: a real server, but no JVM, no second process and nothing that takes minutes.
+.PHONY: test-quick
+test-quick: .stamps/dev
+	$(PY) -m pytest $(SHORT_SUITE) --numprocesses 2
 
 # Run it when the machine does nothing else. Short forms of all experiments are tests already.
 .PHONY: yardstick
@@ -161,6 +169,17 @@ test-servers: .stamps/dev .stamps/servers
 	  PYTHONPATH=$$(echo .servers/$$version/lib/python*/site-packages) \
 	    $(PY) -m pytest $(SHORT_SUITE) --numprocesses 2 || failed="$${failed:-} $${version:-pinned}"; \
 	done; [ -z "$${failed:-}" ] || { echo "failed:$$failed"; exit 1; }
+
+# The older pyspark comes first on the path, pytest and the other packages from the main environment.
+site = $(abspath $(firstword $(wildcard $(1)/lib/python*/site-packages)))
+.PHONY: test-spark-versions
+test-spark-versions: .stamps/dev .stamps/spark40 .stamps/spark41
+	JETARROW_SPARK_VERSIONS=1 $(PY) -m pytest tests/spark/test_older.py tests/spark/test_from_json.py
+
+.PHONY: test-spark40 test-spark41
+test-spark40 test-spark41: test-spark%: .stamps/dev .stamps/spark% .stamps/nats
+	PYTHONPATH=$(CURDIR)/python:$(call site,.venv-spark$*):$(call site,.venv) \
+	  .venv-spark$*/bin/python -m pytest tests/spark --numprocesses 2 --dist loadgroup
 
 # By the name that pyenv or the system has for them; what is not here is said and left out.
 PYTHONS := 3.11 3.12 3.13 3.14
@@ -252,9 +271,10 @@ wheel: third-party
 	RUSTFLAGS="$(RUSTFLAGS) $(REMAP)" $(MATURIN) build --release --strip --out dist
 	$(PY) .ci/wheel.py "$$(ls -t dist/jetarrow-*.whl | head -1)"
 
-# Strict: a broken link, an unknown name or a missing anchor fails it. Nothing is loaded from elsewhere.
+# Strict: a broken link, an unknown name or a missing anchor fails it. Nothing is loaded from elsewhere. The reference of the
+# command is made from its help, which needs a built module.
 .PHONY: docs
-docs: .stamps/venv
+docs: .stamps/venv $(if $(wildcard python/jetarrow/*.so),,.stamps/dev)
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "the site is in site/: open site/index.html"
 

@@ -6,6 +6,7 @@ import base64
 import json
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,24 @@ OUTSIDE = {
 }
 ELSEWHERE = {"README.md": "index.md"}
 NOTEBOOKS = {"examples/flights.ipynb": "flights.md"}
+# Terms of the field, and the pages that answer them: the site's search ranks a page with a matching tag first.
+SEARCH_TERMS = {
+    "publish.md": ["backpressure", "in-flight", "idempotency"],
+    "recipes/data.md": ["backpressure", "backfill", "outbox"],
+    "consume.md": ["at-least-once", "in-flight"],
+    "worker.md": ["at-least-once", "idempotency", "graceful shutdown", "retry"],
+    "sinks.md": ["checkpoint"],
+    "spark.md": ["checkpoint"],
+    "concepts.md": ["offset", "consumer group"],
+    "faq.md": ["metadata", "at-least-once"],
+}
 # Reference pages rank below guides in the search results.
 BEHIND = ("reference/", "benches.md", "changelog.md", "develop.md")
 # The script that the plugin `offline` loads from another host, and the local replacement.
 _SHIM = re.compile(r'<script src="https://[^"]*iframe-worker[^"]*"></script>')
 _WORKER = f"<script>{(ROOT / '.ci' / 'worker.js').read_text('utf-8')}</script>"
+# Replaced by the help of all subcommands.
+COMMAND_MARK = "<!-- command reference -->"
 # Links and pictures outside of code.
 _LINK = re.compile(r"(`[^`\n]*`)|(!?)\[([^\]\n]*)\]\(([^)\s]+)\)")
 
@@ -70,6 +84,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     here = page.file.src_uri
     if here.startswith(BEHIND):
         page.meta["search"] = {"boost": 0.01}
+    if COMMAND_MARK in markdown:
+        # Imported here: only this page needs the built module. mkdocs restores the path after it has loaded this file.
+        sys.path.insert(0, str(ROOT / ".ci"))
+        from command_page import command_reference
+
+        markdown = markdown.replace(COMMAND_MARK, command_reference())
     source = next((name for name, target in OUTSIDE.items() if target == here), f"docs/{here}")
 
     def moved(found: re.Match[str]) -> str:
@@ -85,6 +105,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         near = posixpath.relpath(target, posixpath.dirname(here) or ".")
         return f"{picture}[{text}]({near}{'#' + anchor if anchor else ''})"
 
+    if here in SEARCH_TERMS:
+        page.meta["tags"] = SEARCH_TERMS[here]
     # Blocks of code are not changed.
     parts = re.split(r"(^```.*?^```)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("```") else _LINK.sub(moved, part) for part in parts)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 
-def raw_publish(url: str, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
+def raw_publish(url: str, subject: str, payload: bytes = b"", headers: Mapping[str, str | bytes] | None = None) -> None:
     """Publish to any subject, also one with a wildcard, which servers take and store.
 
     Args:
@@ -17,8 +17,9 @@ def raw_publish(url: str, subject: str, payload: bytes = b"", headers: Mapping[s
         headers: Headers, by name.
     """
     where = urlsplit(url)
-    block = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
-    head = f"NATS/1.0\r\n{block}\r\n".encode()
+    values = [(name, value.encode() if isinstance(value, str) else value) for name, value in (headers or {}).items()]
+    block = b"".join(name.encode() + b": " + value + b"\r\n" for name, value in values)
+    head = b"NATS/1.0\r\n" + block + b"\r\n"
     with socket.create_connection((where.hostname or "", where.port or 0), timeout=5) as link:
         lines = link.makefile("rb")
         lines.readline()

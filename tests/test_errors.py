@@ -70,16 +70,8 @@ def test_every_class_has_a_default_text(cls):
     text = str(make(cls))
     assert text.startswith("nats: ")
     assert len(text) > len("nats: ") + 5
-    assert "None" not in text or cls in (
-        *js.APIError.__subclasses__(),
-        js.APIError,
-        js.BucketNotFoundError,
-        js.ObjectNotFoundError,
-        js.ObjectDeletedError,
-        js.ConsumerInvalidResetError,
-        js.ConsumerSequenceMismatchError,
-        js.DataLossError,
-    )
+    without_values = (js.APIError, js.ConsumerSequenceMismatchError, js.DataLossError)
+    assert "None" not in text or issubclass(cls, without_values)
 
 
 @pytest.mark.parametrize("cls", OURS, ids=lambda c: f"{c.__module__}.{c.__name__}")
@@ -172,11 +164,11 @@ def test_timeouts_are_builtin_timeouts():
     ],
 )
 def test_api_error_code_selects_class(code, cls):
-    answer = {"code": code, "err_code": 10059, "description": "no", "stream": "S", "seq": 5, "new_field": 1}
+    answer = {"code": code, "err_code": 10003, "description": "no", "stream": "S", "seq": 5, "new_field": 1}
     before = dict(answer)
     error = js.APIError.build(answer)
     assert type(error) is cls
-    assert (error.code, error.err_code, error.description) == (code, 10059, "no")
+    assert (error.code, error.err_code, error.description) == (code, 10003, "no")
     assert (error.stream, error.seq) == ("S", 5)
     assert answer == before
     with pytest.raises(cls) as caught:
@@ -210,7 +202,8 @@ def test_api_error_text_has_server_response():
     assert "add_stream" in text
     with pytest.raises(nats.js.errors.APIError) as theirs:
         nats.js.errors.APIError.from_error(dict(answer))
-    assert str(js.APIError.build(answer)).startswith(str(theirs.value))
+    # nats-py's text, with the name of the subclass.
+    assert str(js.APIError.build(answer)).startswith(str(theirs.value).replace("NotFound", "StreamNotFound"))
 
 
 def test_api_error_classes_have_their_codes():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, datetime, timedelta
 
 import jetarrow.sync
+import pyarrow as pa
 import pytest
+from jetarrow.jetstream.arrow_table import ArrowTable
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import NotFoundError
 
@@ -103,3 +106,22 @@ def test_without_a_loop(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     assert all(behind > timedelta(0) for behind in table["behind"].to_pylist())
     with pytest.raises(NotFoundError):
         sync_js.lag(["nowhere", stream])
+
+
+def test_table_has_the_verbs_of_a_reader(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    sync_js.add_consumer(stream, name="c")
+    lag = sync_js.lag(stream)
+    table = lag.to_pyarrow()
+    assert type(table) is pa.Table
+    assert lag == table
+    assert len(lag) == lag.num_rows == table.num_rows == 1
+    assert lag.read_all() is table
+    assert lag.to_pandas()["consumer"].tolist() == ["c"]
+    assert lag.to_polars()["consumer"].to_list() == ["c"]
+    assert lag.to_duckdb().query("lag", "select consumer from lag").fetchall() == [("c",)]
+    assert pa.table(lag) == table
+    assert pickle.loads(pickle.dumps(lag)) == lag
+    assert {"to_polars", "select", "num_rows"} <= set(dir(lag))
+    verbs = {name for name in dir(jetarrow.sync.Reader) if name.startswith("to_")}
+    assert verbs
+    assert verbs <= {name for name in dir(ArrowTable) if name.startswith("to_")}

@@ -136,3 +136,27 @@ async def test_silent_server_raises_timeout(own_server: NatsServer) -> None:
         finally:
             own_server.resume()
         assert (await nc.jsm().stream_info("A")).config.name == "A"
+
+
+@pytest.mark.parametrize(("refusals", "description"), [(1, "error creating store for stream"), (2, "no space")])
+async def test_creation_is_tried_again_once_if_the_folder_was_just_removed(
+    nc: Client, stream: str, refusals: int, description: str
+) -> None:
+    asked = []
+
+    async def refuse(message: Msg) -> None:
+        asked.append(message.subject)
+        error = {"code": 500, "err_code": 10049, "description": description}
+        if len(asked) <= refusals:
+            return await message.respond(json.dumps({"error": error}).encode())
+        await message.respond((await nc.request(f"$JS.API.STREAM.INFO.{stream}", b"")).data)
+
+    await nc.subscribe(f"{stream}_api.STREAM.CREATE.S", cb=refuse)
+    manager = nc.jsm(prefix=f"{stream}_api")
+    if description == "no space":
+        with pytest.raises(APIError, match=description):
+            await manager.add_stream(name="S")
+        assert len(asked) == 1
+    else:
+        assert (await manager.add_stream(name="S")).config.name == stream
+        assert len(asked) == 2

@@ -97,6 +97,7 @@ async def test_missing_bucket_is_named_with_suggestion(there: JetStreamContext, 
     with pytest.raises(BucketNotFoundError) as caught:
         await BUCKETS[verb](there)
     assert "bucket 'FLIGTHS' does not exist; did you mean 'FLIGHTS'?" in str(caught.value)
+    assert str(caught.value).endswith("create it with create_key_value or create_object_store")
 
 
 @pytest.mark.parametrize("verb", DIRECT)

@@ -70,6 +70,50 @@ def test_verbs_and_settings(older: tuple[int, NatsServer]) -> None:
             assert list(js.stream_names()) == ["S"]
 
 
+def test_trace_is_refused_where_it_would_be_delivered(older: tuple[int, NatsServer]) -> None:
+    minor, server = older
+    with jetarrow.sync.connect(server.url) as nc:
+        sub = nc.subscribe("traced")
+        if minor >= 11:
+            assert len(nc.trace("traced")) == 2
+        else:
+            sent = nc.stats["out_msgs"]
+            with pytest.raises(UnsupportedError, match=r"trace.*nats-server 2\.11 or newer.*this is 2\.10"):
+                nc.trace("traced")
+            assert nc.stats["out_msgs"] == sent
+        nc.flush()
+        assert sub.pending_msgs == 0
+
+
+def test_preferred_leader(older: tuple[int, NatsServer]) -> None:
+    minor, server = older
+    with jetarrow.sync.connect(server.url) as nc:
+        stream = nc.jetstream().stream("S")
+        expected = ServiceUnavailableError if minor >= 11 else UnsupportedError
+        for call in (stream.step_down, stream.consumer("c").step_down):
+            with pytest.raises(expected):
+                call("n1")
+            with pytest.raises(ServiceUnavailableError, match="it needs a cluster"):
+                call()
+
+
+@pytest.mark.parametrize("version", ["2.10.26", "2.11.11", "2.12.8"])
+def test_servers_answer_every_verb(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list((SERVERS / version).rglob("nats-server"))
+    if not found:
+        pytest.skip(f"nats-server {version} is not in {SERVERS.name}: make .stamps/servers")
+    monkeypatch.setattr(jetarrow.server, "find_executable", lambda: found[0])
+    config = "accounts { $SYS { users: [ { user: admin, password: x } ] } }"
+    with NatsServer(config=config) as server, jetarrow.sync.connect(server.url, user="admin", password="x") as nc:
+        system = nc.system(timeout=60, stall=30)
+        for verb in ("ping", "varz", "connz", "jsz", "healthz", "subsz", "routez", "gatewayz", "leafz", "accountz"):
+            begin = time.monotonic()
+            (answer,) = getattr(system, verb)()
+            assert answer.server.version == version
+            # Without a stall: the server reports the number of servers.
+            assert time.monotonic() - begin < 15
+
+
 def test_time_to_live(older: tuple[int, NatsServer]) -> None:
     """`msg_ttl` is refused for servers before 2.11, which would silently store the message forever."""
     minor, server = older

@@ -26,10 +26,13 @@ from jetarrow.js.kv import KeyValue
 from jetarrow.js.manager import JetStreamManager
 from jetarrow.js.stream import Stream
 from jetarrow.publisher import Publisher
+from jetarrow.system import System
+from jetarrow.system import option_types as system_types
+from jetarrow.system.requests import selection
 
 DICTIONARIES = {
     name: value
-    for module in (core_types, jetstream_types, config_options, bucket_types, object_types, sink_types)
+    for module in (core_types, jetstream_types, config_options, bucket_types, object_types, sink_types, system_types)
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
 }
@@ -133,6 +136,8 @@ EXPECTED = {
     "ObjectStoreOptions": without(config_fields(api.ObjectStoreConfig), "bucket"),
     "KeyValueOptions": config_fields(api.KeyValueConfig),
     "BucketReadOptions": keywords(KeyValue.read, "filters", "schema"),
+    "SystemOptions": keywords(System.__init__, "session"),
+    "ServerFilters": keywords(selection),
     "BindOptions": keywords(JetStreamContext.subscribe_bind, "stream", "cb"),
 }
 
@@ -159,7 +164,7 @@ def test_config_fields_have_the_types_they_accept() -> None:
     assert not any(word in text for text in (STREAM | CONSUMER).values() for word in ("Choice", "Duration", "Moment"))
 
 
-FACES = [jetarrow, jetarrow.Client, JetStreamContext, Stream, Consumer, jetarrow.sync]
+FACES = [jetarrow, jetarrow.Client, JetStreamContext, Stream, Consumer, System, jetarrow.sync]
 FACES += [getattr(jetarrow.sync, name) for name in jetarrow.sync.__all__ if name[0].isupper()]
 # Functions of the codecs, which accept any field of any dataclass.
 FREE = {"evolve"}

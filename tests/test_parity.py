@@ -30,6 +30,7 @@ PAIRS = {
     "MessageBatch": "MessageBatch",
     "Msg": "Msg",
     "Advisories": "Advisories",
+    "System": "System",
     "ObjectStore": "ObjectStore",
     "ObjectWatcher": "ObjectWatcher",
     "KeyValue": "KeyValue",
@@ -83,6 +84,7 @@ def without_waiting(nc: Any, stream: str) -> Held:
         "DeadLetters": js.dead_letters(stream),
         "Sink": js.to_parquet(stream, "never-opened"),
         "Advisories": js.advisories(),
+        "System": nc.system(),
     }
 
 

@@ -155,7 +155,7 @@ async def test_blocks_of_tables_page_run(own: JetStreamContext) -> None:
     """The blocks of docs/tables.md run."""
     await own.add_stream(name="ORDERS", subjects=["orders.>"])
     page = (Path(__file__).parents[1] / "docs" / "tables.md").read_text("utf-8")
-    json, arrow = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    json, resume, arrow = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
 
     async def run(block: str) -> None:
         await eval(compile(block, "tables.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
@@ -164,6 +164,8 @@ async def test_blocks_of_tables_page_run(own: JetStreamContext) -> None:
     await run(json)
     assert names["table"].select(names["orders"].column_names).equals(names["orders"])
     assert names["table"]["subject"].to_pylist() == ["orders.eu.1", "orders.us.2", "orders.eu.3"]
+    await run(resume)
+    assert (names["result"].stored, names["result"].skipped) == (3, 0)
     await own.add_stream(name="PRICES", subjects=["prices.>"])
     await run(arrow)
     assert names["table"].sort_by("id").equals(names["orders"])

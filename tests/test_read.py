@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import warnings
 from datetime import UTC, datetime, timedelta
@@ -33,6 +34,25 @@ async def test_read_returns_whole_stream(js: JetStreamContext, stream: str) -> N
     assert table.column("data").to_pylist() == [str(i).encode() for i in range(1, 25_001)]
     assert table.column("headers").null_count == 25_000
     await no_consumer_stays(js, stream)
+
+
+async def test_messages_of_a_read_batch_have_their_sequence(js: JetStreamContext, stream: str) -> None:
+    await fill(js, stream, 300)
+    for columns in (None, ["data"]):
+        batches = [batch async for batch in js.read(stream, start_seq=101, columns=columns, batch_rows=64)]
+        assert [msg.seq for batch in batches for msg in batch] == list(range(101, 301)), columns
+
+
+async def test_the_consumer_of_a_read_names_its_owner(own_server: NatsServer) -> None:
+    for name, owner in (("ingest-7", "ingest-7"), (None, f"pid {os.getpid()}")):
+        async with await jetarrow.connect(own_server.url, name=name) as nc:
+            js = nc.jetstream()
+            await js.get_or_create_stream(name="OWNED", subjects=["owned"], max_msgs=1)
+            await js.publish("owned", b"")
+            async with js.read("OWNED", follow=True) as reader:
+                assert len(await anext(reader)) == 1
+                (consumer,) = await js.consumers_info("OWNED")
+                assert (consumer.config.metadata or {})["jetarrow.owner"] == owner
 
 
 async def test_read_range_skips_deleted_messages(js: JetStreamContext, stream: str) -> None:

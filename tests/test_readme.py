@@ -28,7 +28,7 @@ def test_readme_sections_are_in_order() -> None:
     """Installation and a table in and out with the printed output precede Spark, figures and building."""
     page = README.read_text("utf-8")
     order = [
-        "pip install",
+        "make demo",
         "## A table in, a table out",
         "publish_batch",
         "```text",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import importlib.util
 import inspect
 import io
+import json
 import os
 import re
 import subprocess
@@ -22,20 +24,25 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ADDRESS = "nats://localhost:4222"
 # Pages whose programs run here, in order, on one server per page. The output of a program is the block below it.
-PROGRAMS = ["index", "start", "publish", "consume", "read"]
+PROGRAMS = ["index", "start", "publish", "consume", "read", "doctor"]
 # Tests that run the programs of the other pages.
 ELSEWHERE = {
+    "data": "test_cookbook.py",
     "deployment": "test_site.py",
     "key-value": "kv/test_docs.py",
     "newer-servers": "test_docs.py",
     "object-store": "objects/test_docs.py",
     "operations": "sinks/test_docs.py",
+    "operate": "test_cookbook.py",
     "polars": "test_polars_chains.py",
+    "servers": "system/test_docs.py",
     "services": "micro/test_docs.py",
+    "spark-environments": "spark/test_pipelines.py",
     "sinks": "sinks/test_docs.py",
     "spark": "spark/test_docs.py",
     "state": "test_state_docs.py",
     "tables": "test_publish_table.py",
+    "worker": "test_worker_page.py",
 }
 _BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
@@ -153,3 +160,69 @@ def test_site_builds_strictly(tmp_path: Path) -> None:
     assert all(f'id="{place}"' in pages["troubleshooting.html"] for place in places)
     assert pages["flights.html"].count('src="flights-') == len(list(tmp_path.glob("flights-*.png"))) == 3
     assert "../MIGRATION.md" not in "".join(pages.values())
+    assert 'src="architecture.svg"' in pages["index.html"]
+    check_links(tmp_path, pages)
+    check_search_terms(tmp_path)
+    check_sync_reference(pages["reference/sync.html"])
+
+
+def check_links(site: Path, pages: dict[str, str]) -> None:
+    """Each link inside the site, also of raw HTML and of navigation, has its file and its anchor."""
+    ids = {name: set(re.findall(r'\bid="([^"]+)"', text)) for name, text in pages.items()}
+    count, broken = 0, []
+    for name, text in pages.items():
+        for link in re.findall(r'(?:href|src)="([^"]+)"', text):
+            path, _, place = html.unescape(link).partition("#")
+            if ":" in path or path.startswith("//") or name == "404.html":
+                continue
+            count += 1
+            target = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+            target = f"{target}/index.html" if (site / target).is_dir() else target
+            place_is_known = not place or place in ids.get(target, ()) or place.startswith("__")
+            if not (site / target).exists() or not place_is_known:
+                broken.append((name, link))
+    assert count > 5000
+    assert broken == []
+
+
+# Words of the field, and the page that the search lists first for each. A tag outranks titles and text.
+FIRST = {
+    "backpressure": "publish.html",
+    "in-flight": "consume.html",
+    "metadata": "faq.html",
+    "at-least-once": "worker.html",
+    "idempotency": "publish.html",
+    "checkpoint": "sinks.html",
+}
+
+
+def check_search_terms(site: Path) -> None:
+    """Each term has its page among the documents with a tag, and that page explains it."""
+    index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
+    assert index["config"]["fields"]["tags"]["boost"] > index["config"]["fields"]["title"]["boost"]
+    for term, page in FIRST.items():
+        documents = [entry for entry in index["docs"] if entry["location"].partition("#")[0] == page]
+        assert term in documents[0]["tags"]
+        assert any(term in f"{entry['title']} {entry['text']}".lower() for entry in documents), (term, page)
+        tagged = {entry["location"].partition("#")[0] for entry in index["docs"] if term in entry.get("tags", ())}
+        assert len(tagged) <= 3
+
+
+def check_sync_reference(page: str) -> None:
+    """Each public method and property of each class of jetarrow.sync is there."""
+    count, absent = 0, []
+    for name in jetarrow.sync.__all__:
+        found = getattr(jetarrow.sync, name)
+        if not inspect.isclass(found) or name == "Msg":
+            continue
+        for member in dir(found):
+            value = inspect.getattr_static(found, member)
+            is_method = isinstance(value, property) or inspect.isfunction(getattr(found, member))
+            # nats-py's static helper, which the reference of JetStream has.
+            if member.startswith("_") or member == "is_status_msg" or not is_method:
+                continue
+            count += 1
+            if f'id="{found.__module__}.{name}.{member}"' not in page:
+                absent.append(f"{name}.{member}")
+    assert count > 250
+    assert absent == []

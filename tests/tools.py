@@ -10,6 +10,7 @@ import os
 import random
 import re
 import socket
+import string
 import subprocess
 import sys
 import threading
@@ -164,8 +165,8 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def cluster(count: int = 3) -> Iterator[dict[str, NatsServer]]:
-    """Servers of one cluster, by name."""
+def cluster(count: int = 3, more: str = "") -> Iterator[dict[str, NatsServer]]:
+    """Servers of one cluster, by name; `more` is added to their configuration."""
     routes = free_ports(count)
     listed = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
     with contextlib.ExitStack() as stack:
@@ -174,6 +175,7 @@ def cluster(count: int = 3) -> Iterator[dict[str, NatsServer]]:
             config = (
                 f"server_name: n{number}\n"
                 f"cluster {{ name: C, listen: 127.0.0.1:{port}, routes: [{listed}], no_advertise: true }}\n"
+                f"{more}\n"
             )
             servers[f"n{number}"] = stack.enter_context(NatsServer(config=config))
         yield servers
@@ -193,3 +195,18 @@ def run_example(block: str, url: str, folder: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def gjson(value: Any, path: str) -> Any:
+    """Returns the value at a GJSON path of keys, as KEDA's `metrics-api` scaler finds it; None if there is none.
+
+    A backslash escapes a special character of a key. Wildcards, queries and modifiers raise.
+    """
+    for part in re.findall(r"(?:\\.|[^.\\])+", path):
+        key = re.sub(r"\\(.)", r"\1", part)
+        if special := re.sub(r"\\.", "", part).strip(string.ascii_letters + string.digits + "_-"):
+            raise ValueError(f"{path}: {special} is special")
+        if not isinstance(value, dict) or key not in value:
+            return None
+        value = value[key]
+    return value

@@ -12,6 +12,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
+use columns::decode::rules::{JsonRules, Leniency};
 use columns::decode::{DecodeError, Decoder, OnMismatch};
 
 fn field(name: &str, data_type: DataType, nullable: bool) -> Field {
@@ -118,7 +119,10 @@ fn check(bytes: &[u8]) -> Result<()> {
     let u = &mut Unstructured::new(bytes);
     let fields = struct_of(u, 0)?;
     let mode = *u.choose(&[OnMismatch::Permissive, OnMismatch::DropMalformed, OnMismatch::FailFast])?;
-    let Ok(mut decoder) = Decoder::new(&fields, mode) else { return Ok(()) };
+    let lenient: bool = u.arbitrary()?;
+    let leniency = Leniency { like_spark: lenient, non_finite: lenient };
+    let rules = JsonRules { leniency, ..Default::default() };
+    let Ok(mut decoder) = Decoder::with_rules(&fields, mode, &rules) else { return Ok(()) };
     let root = DataType::Struct(fields);
     let mut rows: Vec<(Vec<u8>, Option<Value>)> = Vec::new();
     for _ in 0..u.int_in_range(0..=4)? {
@@ -148,6 +152,11 @@ fn check(bytes: &[u8]) -> Result<()> {
                 let valid = decoded.value.is_valid(at);
                 if let Some(want) = want {
                     assert!(same(&decoded.value, at, want), "{want} is {:?}", decoded.value.slice(at, 1));
+                }
+                // The lenient rules have floats and rows that this check does not know.
+                if lenient {
+                    at += 1;
+                    continue;
                 }
                 assert!(!valid || is_json(text), "not JSON: {:?}", String::from_utf8_lossy(text));
                 let corrupt = decoded.corrupt.as_ref().map(|corrupt| corrupt.is_valid(row));

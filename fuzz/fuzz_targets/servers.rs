@@ -8,7 +8,15 @@ use libfuzzer_sys::fuzz_target;
 use client::pool::{Pool, Rules, display_servers, place, url};
 
 const CANARY: &str = "CANARYPASSWORD";
-const RULES: Rules = Rules { randomize: true, max_failures: Some(3), wait: Duration::from_millis(10) };
+const RULES: Rules = Rules {
+    randomize: true,
+    max_failures: Some(3),
+    wait: Duration::from_millis(10),
+    jitter: Duration::from_millis(1),
+    jitter_tls: Duration::from_millis(1),
+    always_tls: false,
+    ignore_discovered: false,
+};
 
 fn check(addresses: &[String]) -> Option<Pool> {
     let shown = display_servers(addresses);

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from jetarrow.jetstream.progress import Progress, progress_bar
-from jetarrow.jetstream.publish_result import PublishResult, RowError
+from jetarrow.jetstream.publish_result import PartialPublish, PublishResult, RowError
 
-__all__ = ["Progress", "PublishResult", "RowError", "progress_bar"]
+__all__ = ["PartialPublish", "Progress", "PublishResult", "RowError", "progress_bar"]

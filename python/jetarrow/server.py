@@ -24,6 +24,7 @@ from types import TracebackType
 from jetarrow._spawn import Child, find_executable, spawn
 from jetarrow._store_lock import StoreLock
 from jetarrow.core.errors import Error, TimeoutError, UnsupportedError
+from jetarrow.core.suggestions import suggests_keywords
 
 __all__ = ["NatsServer"]
 
@@ -90,6 +91,7 @@ class NatsServer:
         timeout: Maximum seconds of a start. Default: 30.
     """
 
+    @suggests_keywords
     def __init__(
         self,
         store_dir: str | os.PathLike[str] | None = None,

@@ -20,7 +20,7 @@ import pytest
 from jetarrow.server import NatsServer
 
 from tests.cli.test_run import ALL
-from tests.cli.tools import Command, Terminal, command, run_in_terminal
+from tests.cli.tools import SYSTEM_ACCOUNT, SYSTEM_USER, Command, Terminal, command, run_in_terminal
 
 # Sets the terminal's title, rings the bell, sets red (C1), reorders, deletes.
 FOREIGN = "\x1b]0;EVIL\x07\x9b31m\u202e\x7f"
@@ -45,7 +45,9 @@ def request_raw(url: str, subject: str, payload: str) -> str:
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[str]:
     """Starts a server on which every text that clients can write contains escape sequences."""
-    with NatsServer() as server, jetarrow.sync.connect(server.url) as nc:
+    named = f'server_name: "n\\x1b]0;EVIL\\x07"\n{SYSTEM_ACCOUNT}'
+    with NatsServer(config=named) as server, jetarrow.sync.connect(server.url, name=FOREIGN) as nc:
+        nc.subscribe("s.a")
         js = nc.jetstream()
         js.add_stream(name="S", subjects=["s.>"], description=FOREIGN, metadata={FOREIGN: FOREIGN})
         js.publish("s.a", f"{FOREIGN}\r\n\t", headers={"X": FOREIGN})
@@ -57,7 +59,9 @@ def hostile() -> Iterator[str]:
         )
         config["durable_name"] = name = f"C{FOREIGN}"
         created = request_raw(
-            server.url, f"$JS.API.CONSUMER.DURABLE.CREATE.S.{name}", json.dumps({"stream_name": "S", "config": config})
+            server.url,
+            f"$JS.API.CONSUMER.DURABLE.CREATE.S.{name}",
+            json.dumps({"stream_name": "S", "config": config}),
         )
         assert "error" not in created
         stream = {"name": f"N{FOREIGN}", "subjects": [f"n.{FOREIGN}"]}
@@ -75,6 +79,7 @@ def here(hostile: str, away: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     contexts = Path(os.environ["XDG_CONFIG_HOME"]) / "nats" / "context"
     contexts.mkdir(parents=True)
     (contexts / "p.json").write_text(json.dumps({"url": f"nats://h/{FOREIGN}", "description": FOREIGN}), "utf-8")
+    (away / "admin.txt").write_text("x", "utf-8")
     pq.write_table(pa.table({f"c{FOREIGN}": [FOREIGN], "subject": ["s.x"]}), away / f"f{FOREIGN}.parquet")
     return away
 
@@ -83,8 +88,10 @@ OBJECT, FILE = f"o{FOREIGN}\n", f"f{FOREIGN}.parquet"
 # If a subcommand shows no foreign text, its arguments contain escape sequences, and the error text quotes them.
 RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("bench",): [["--size", FOREIGN]],
+    ("completion",): [[FOREIGN]],
     ("consumer", "info"): [["S", "D"], ["S", "D", "--json"]],
     ("consumer", "lag"): [["S"], ["S", "--json"], []],
+    ("lag",): [["S"], ["S", "--json"], []],
     ("consumer", "ls"): [["S"], ["S", "--json"]],
     ("consumer", "pause"): [["S", FOREIGN, "1h"]],
     ("consumer", "resume"): [["S", FOREIGN]],
@@ -94,6 +101,7 @@ RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("context", "rm"): [[FOREIGN, "--yes"]],
     ("context", "select"): [[FOREIGN]],
     ("context", "show"): [["p"], ["p", "--json"]],
+    ("doctor",): [["--batch", "5000"], ["S", "--batch", "5000", "--json"], [FOREIGN]],
     ("kv", "add"): [[FOREIGN]],
     ("kv", "create"): [["B", FOREIGN, "1"]],
     ("kv", "del"): [["B", FOREIGN]],
@@ -103,6 +111,7 @@ RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("kv", "purge"): [["B", FOREIGN]],
     ("kv", "put"): [["B", FOREIGN, "1"]],
     ("kv", "rm"): [[FOREIGN, "--yes"]],
+    ("man",): [[FOREIGN]],
     ("latest",): [["S", "--subject", "s.a"], ["S", "--subject", "s.a", "--json"]],
     ("load",): [[FILE, "--dry-run"], [FILE, "--subject", f"s.{FOREIGN}"]],
     ("object", "add"): [["O2", "--ttl", FOREIGN]],
@@ -123,7 +132,11 @@ RUNS: dict[tuple[str, ...], list[list[str]]] = {
         ["S", "--to", f"t{FOREIGN}.csv"],
     ],
     ("serve",): [["--config", FOREIGN]],
+    ("server", "info"): [[FOREIGN, *SYSTEM_USER], SYSTEM_USER, [*SYSTEM_USER, "--json"]],
+    ("server", "ls"): [SYSTEM_USER, [*SYSTEM_USER, "--json"]],
+    ("server", "report"): [SYSTEM_USER, [*SYSTEM_USER, "--json"]],
     ("sink", "delta"): [[FOREIGN, "table"]],
+    ("sink", "ls"): [[f"nix{FOREIGN}/"], [FOREIGN]],
     ("sink", "parquet"): [["S", f"archive{FOREIGN}", "--subject", "s.a"]],
     ("sink", "verify"): [[f"archive{FOREIGN}"]],
     ("stream", "add"): [[FOREIGN]],
@@ -135,6 +148,7 @@ RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("stream", "rm"): [[FOREIGN], [FOREIGN, "--yes"]],
     ("stream", "subjects"): [["S"], ["S", "--json"]],
     ("top",): [["--once", "--every", "100ms"], ["--json", "--every", "100ms"]],
+    ("trace",): [["s.a"], ["s.a", "--json"], [f"s.{FOREIGN}"], ["s.a", "--header", FOREIGN]],
 }
 FOLLOWING = [
     ("kv", "watch", "B"),

@@ -40,11 +40,18 @@ def test_help_has_an_example_that_can_be_parsed(path: tuple[str, ...], cli: Comm
     done = cli(*path, "--help")
     assert done.code == 0
     assert "Example" in done.out
-    example = ALL[path].epilog.removeprefix("Example: [cyan]").removesuffix("[/cyan]")
-    first, *typed = shlex.split(example)
+    first, *typed = shlex.split(ALL[path].example.partition(" > ")[0])
     assert [first, *typed[: len(path)]] == ["jetarrow", *path]
     if path != ("load",) and path != ("object", "put"):  # the examples name files that do not exist here
         ALL[path].make_context("jetarrow", typed[len(path) :])
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_a_misspelt_option_is_wrong_usage_and_names_the_nearest_one(path: tuple[str, ...], cli: Command) -> None:
+    done = cli(*path, "--jsn")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "--json" in done.err
+    assert done.err.endswith(f"See jetarrow {' '.join(path)} --help\n")
 
 
 def test_usage(cli: Command) -> None:

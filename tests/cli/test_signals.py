@@ -1,4 +1,4 @@
-"""Signals end the command: it finishes its files, prints nothing, and its exit code names the signal."""
+"""Signals end the command: it finishes its files, writes one line, and its exit code names the signal."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from jetarrow.cli import row_writers, signals
+from jetarrow.js.errors import NotFoundError
 
 from tests.cli.tools import Terminal, command
-from tests.tools import wait_until
+from tests.tools import wait_until, wait_until_blocked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals for one process")
 
@@ -47,13 +48,20 @@ def filled(away: Path, sync_js: jetarrow.sync.JetStream, stream: str) -> str:
     return stream
 
 
-def stop(process: subprocess.Popen[str], *numbers: signal.Signals) -> None:
-    """Sends the signals and checks that the command prints nothing and exits with the code of one of them."""
+def stop(process: subprocess.Popen[str], *numbers: signal.Signals, line: str = "") -> None:
+    """Sends the signals and checks the output on stderr, and that the exit code is that of one of the signals.
+
+    Args:
+        process: The command.
+        numbers: The signals.
+        line: Beginning of the only line; empty if the command writes none.
+    """
     for number in numbers:
         process.send_signal(number)
     _, said = process.communicate(timeout=30)
     assert process.returncode in [CODES[number] for number in numbers]
-    assert said == ""
+    assert said.startswith(f"stopped: {line}" if line else "")
+    assert said.count("\n") == (1 if line else 0), said
 
 
 ERRORS: Any = {"stderr": subprocess.PIPE, "text": True}
@@ -83,7 +91,9 @@ def test_read_that_follows_finishes_its_file(form: str, number: signal.Signals, 
         wait_until(unfinished, 30)
         # Other users cannot read the file before it has the mode that the umask allows.
         assert [stat.S_IMODE(path.stat().st_mode) for path in unfinished()] == [0o600]
-        stop(process, number)
+        stop(
+            process, number, line=f"wrote {ROWS} rows to out.{form}, up to sequence {ROWS}; continue with --from-seq 51"
+        )
     assert [path.name for path in away.iterdir()] == [f"out.{form}"]
     assert READERS[form](Path(f"out.{form}")) == ROWS
 
@@ -93,12 +103,16 @@ def test_read_that_follows_finishes_its_file(form: str, number: signal.Signals, 
 def test_rows_end_with_the_signal(
     verb: str, number: signal.Signals, filled: str, sync_js: jetarrow.sync.JetStream
 ) -> None:
-    sync_js.create_key_value(bucket="STOPPED").put("key", b"value")
+    revision = sync_js.create_key_value(bucket="STOPPED").put("key", b"value")
     typed = {"read": ["read", filled, "--follow"], "kv": ["kv", "watch", "STOPPED"]}[verb]
     with start(*typed, "--json") as process:
         assert process.stdout is not None
         json.loads(process.stdout.readline())
-        stop(process, number)
+        expected = {
+            "read": f"read up to sequence {ROWS}; continue with --from-seq {ROWS + 1}",
+            "kv": f"watched bucket STOPPED up to revision {revision}; continue with --from-revision {revision + 1}",
+        }
+        stop(process, number, line=expected[verb])
 
 
 def test_stdout_gets_the_end_of_the_format(filled: str, away: Path) -> None:
@@ -108,7 +122,7 @@ def test_stdout_gets_the_end_of_the_format(filled: str, away: Path) -> None:
         subprocess.Popen(typed, stdout=out, **ERRORS) as process,
     ):
         wait_until(lambda: Path("out").stat().st_size > 20_000, 30)
-        stop(process, signal.SIGTERM)
+        stop(process, signal.SIGTERM, line="read up to sequence")
     assert pq.read_table("out").num_rows == ROWS
 
 
@@ -116,7 +130,7 @@ def test_stdout_gets_the_end_of_the_format(filled: str, away: Path) -> None:
 def test_sink_keeps_what_was_committed(number: signal.Signals, filled: str, away: Path) -> None:
     with start("sink", "parquet", filled, "archive", "--follow", "--every", "200ms") as process:
         wait_until(lambda: any(Path("archive").glob("_jetarrow/[0-9]*.json")), 30)
-        stop(process, number)
+        stop(process, number, line="wrote 50 rows to 1 file of archive, up to sequence 50; run the same command")
     assert sum(pq.read_table(path).num_rows for path in Path("archive").glob("*.parquet")) == ROWS
 
 
@@ -124,7 +138,7 @@ def test_a_second_signal_of_the_system_does_not_cut_the_end_short(filled: str, a
     """systemd sends SIGTERM and SIGHUP together."""
     with start("read", filled, "--follow", "--to", "out.csv") as process:
         wait_until(unfinished, 30)
-        stop(process, signal.SIGTERM, signal.SIGHUP)
+        stop(process, signal.SIGTERM, signal.SIGHUP, line=f"wrote {ROWS} rows to out.csv")
     assert READERS["csv"](Path("out.csv")) == ROWS
 
 
@@ -138,7 +152,7 @@ def test_nohup_is_respected(filled: str, sync_js: jetarrow.sync.JetStream) -> No
         process.send_signal(signal.SIGHUP)
         sync_js.publish(f"{filled}.a", "news")
         assert json.loads(process.stdout.readline())["data"] == "news"
-        stop(process, signal.SIGTERM)
+        stop(process, signal.SIGTERM, line=f"read up to sequence {ROWS + 1}")
 
 
 def test_a_terminal_that_is_closed_ends_it(filled: str, away: Path) -> None:
@@ -149,12 +163,51 @@ def test_a_terminal_that_is_closed_ends_it(filled: str, away: Path) -> None:
     assert READERS["csv"](Path("out.csv")) == ROWS
 
 
-def test_top_leaves_the_terminal_as_it_was(filled: str) -> None:
+@pytest.mark.usefixtures("filled")
+def test_top_leaves_the_terminal_as_it_was() -> None:
     with Terminal("top", "--every", "100ms") as terminal:
-        terminal.until(filled)
+        terminal.until("q quits")  # a crowded server's table may leave out the stream of this test
         terminal.process.send_signal(signal.SIGTERM)
         assert terminal.end() == 143
     assert "\x1b[?1049l" in terminal.shown
+
+
+def test_an_interrupted_put_stores_no_object(away: Path, sync_js: jetarrow.sync.JetStream) -> None:
+    store = sync_js.create_object_store(bucket="STOPPED_PUT")
+    put = command("object", "put", "STOPPED_PUT", "-", "--name", "half")
+    with subprocess.Popen(put, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **ERRORS) as process:
+        assert process.stdin is not None
+        process.stdin.write("x" * 20_000_000)
+        process.stdin.flush()
+        wait_until(lambda: sync_js.stream_info("OBJ_STOPPED_PUT").state.messages, 30)
+        process.send_signal(signal.SIGINT)
+        process.stdin.close()
+        process.stdin = None
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert process.wait(30) == 130
+    assert said == "stopped: half was not stored; run the same command again\n"
+    with pytest.raises(NotFoundError):
+        store.get_info("half")
+    assert sync_js.stream_info("OBJ_STOPPED_PUT").state.messages == 0
+
+
+def test_publish_names_the_line_that_continues(away: Path, stream: str) -> None:
+    with subprocess.Popen(
+        command("publish", f"{stream}.a"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, **ERRORS
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        with jetarrow.sync.connect(os.environ["NATS_URL"]) as nc:
+            js = nc.jetstream()
+            process.stdin.write("line\n" * 10_000)
+            process.stdin.flush()
+            wait_until(lambda: js.stream_info(stream).state.messages == 10_000, 30)
+        process.stdin.write("line\n")
+        process.stdin.flush()
+        # Until the command waits for more lines: then it has handled the acks.
+        wait_until_blocked(process.pid)
+        stop(process, signal.SIGINT, line="stored the first 10,000 lines; continue with line 10,001")
 
 
 def test_bench_removes_its_stream(own_server: jetarrow.server.NatsServer, own_sync: jetarrow.sync.JetStream) -> None:
@@ -199,6 +252,21 @@ def test_ctrl_c_ends_what_a_signal_began() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_signal_interrupts_a_write_that_blocks_for_too_long() -> None:
+    """A pipe that nothing reads must not defer SIGTERM forever."""
+    reading, writing = os.pipe()
+    try:
+        with signals.handled():
+            with pytest.raises(KeyboardInterrupt), signals.deferred(0.2):
+                os.kill(os.getpid(), signal.SIGTERM)
+                while True:
+                    os.write(writing, b"x" * 65_536)
+            assert signals.exit_code() == 143
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def test_handlers_are_put_back() -> None:

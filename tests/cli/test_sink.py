@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import jetarrow.sync
 import pyarrow.dataset
 import pytest
 
-from tests.cli.tools import Command, command
+from tests.cli.tools import Command, Terminal, command
 from tests.tools import wait_until
 
 
@@ -49,7 +50,8 @@ def test_ctrl_c_keeps_what_was_committed(
         wait_until(lambda: any(Path("archive").glob("_jetarrow/[0-9]*.json")), 30)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
-    assert (process.returncode, said) == (130, "")
+    assert process.returncode == 130
+    assert said == "stopped: wrote 2 rows to 1 file of archive, up to sequence 2; run the same command to continue\n"
     assert cli("sink", "parquet", stream, "archive", "--json").json["rows"] == 0
     assert sum(pyarrow.dataset.dataset(str(path)).count_rows() for path in Path("archive").glob("*.parquet")) == 2
 
@@ -76,3 +78,61 @@ def test_verify(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, awa
     assert '"compared": 1' in cli("sink", "verify", "archive", "--json").out
     missing = cli("sink", "verify", "elsewhere")
     assert (missing.code, missing.err.count("\n")) == (1, 1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_writes_the_rows_that_a_sink_holds(
+    cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, away: Path
+) -> None:
+    """The first commit would end after 60 s."""
+    sync_js.publish_batch(f"{stream}.a", [b"x"] * 500).raise_for_errors()
+    follow = ("sink", "parquet", stream, "archive", "--follow", "--json")
+    with Terminal(*follow, stdout=subprocess.PIPE) as terminal:
+        terminal.until("500 messages")
+        assert not list(Path("archive").glob("_jetarrow/[0-9]*.json"))
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+        assert terminal.process.stdout is not None
+        found = json.loads(terminal.process.stdout.read())
+    assert found == {"rows": 500, "files": 1, "first_seq": 1, "last_seq": 500, "corrupt": 0}
+    assert "stopped: wrote 500 rows to 1 file of archive, up to sequence 500; run the same command" in terminal.shown
+    assert cli("sink", "verify", "archive").code == 0
+
+
+def test_ls_lists_archives_and_durable_consumers(
+    cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, away: Path
+) -> None:
+    sync_js.publish_batch(f"{stream}.a", [b"x"] * 10).raise_for_errors()
+    sync_js.publish_batch(f"{stream}.b", [b"x"] * 10).raise_for_errors()
+    assert cli("sink", "ls", stream, "--json").json == []
+    assert cli("sink", "parquet", stream, "lake/all").code == 0
+    assert cli("sink", "parquet", stream, "lake/b", "--subject", f"{stream}.b").code == 0
+    assert cli("sink", "parquet", stream, "lake/queue", "--durable", "archive").code == 0
+    sync_js.publish_batch(f"{stream}.a", [b"x"] * 3).raise_for_errors()
+    rows = {row["target"]: row for row in cli("sink", "ls", stream, "--json").json}
+    assert {target: (row["format"], row["position"], row["lag"]) for target, row in rows.items()} == {
+        "lake/all": ("parquet", 20, 3),
+        "lake/b": ("parquet", 20, 0),
+        "lake/queue": ("parquet", 20, 3),
+    }
+    assert rows["lake/all"]["behind"] > 0 == rows["lake/b"]["behind"]
+    assert (rows["lake/b"]["subjects"], rows["lake/queue"]["durable"]) == ([f"{stream}.b"], "archive")
+    # From another place the server knows only the sink with a consumer.
+    (row,) = cli("sink", "ls", "elsewhere/", stream, "--json").json
+    assert (row["target"], row["lag"], row["durable"], row["format"]) == ("lake/queue", 3, "archive", None)
+    assert [row["target"] for row in cli("sink", "ls", "lake/all", "--json").json] == ["lake/all"]
+    assert "lake/queue" in cli("sink", "ls", stream).out
+    assert cli("sink", "ls", "NONE").code == 1
+    with sync_js.to_parquet(stream, "lake/all", follow=True) as sink:
+        sink.step()
+        (row,) = cli("sink", "ls", "lake/all", "--json").json
+        assert (row["lag"], str(os.getpid()) in row["writer"]) == (0, True)
+
+
+def test_verify_uses_the_filters_of_the_archive(
+    cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, away: Path
+) -> None:
+    sync_js.publish_batch(f"{stream}.a", [b"x"] * 3).raise_for_errors()
+    sync_js.publish_batch(f"{stream}.b", [b"x"] * 2).raise_for_errors()
+    assert cli("sink", "parquet", stream, "archive", "--subject", f"{stream}.b").code == 0
+    assert cli("sink", "verify", "archive", "--json").json["compared"] == 2

@@ -17,7 +17,10 @@ def test_kv(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from\nstdin")))
     assert cli("kv", "put", "CLI_KV", "text", "-").code == 0
     assert cli("kv", "get", "CLI_KV", "text", "--json").json["value"] == "from\nstdin"
-    assert cli("kv", "create", "CLI_KV", "limits.eu", "1").code == 1
+    taken = cli("kv", "create", "CLI_KV", "limits.eu", "1")
+    assert (taken.code, taken.out) == (1, "")
+    for part in ("'limits.eu'", "'CLI_KV'", "revision 1", "err_code 10071", "jetarrow kv put CLI_KV limits.eu"):
+        assert part in taken.err
     assert cli("kv", "create", "CLI_KV", "limits.us", "7").out == "limits.us stored at revision 3\n"
     assert cli("kv", "ls", "CLI_KV").out == "limits.eu\nlimits.us\ntext\n"
     assert cli("kv", "ls", "CLI_KV", "limits.>", "--json").json == ["limits.eu", "limits.us"]
@@ -28,6 +31,11 @@ def test_kv(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(row["operation"], row["value"]) for row in rows] == [("PUT", "500"), ("DEL", None)]
     gone = cli("kv", "get", "CLI_KV", "limits.eu")
     assert (gone.code, gone.err.count("\n")) == (1, 1)
+    for typed in (["get", "CLI_KV", "nix"], ["history", "CLI_KV", "nix"], ["get", "CLI_KV", "nix", "--revision", "1"]):
+        missing = cli("kv", *typed)
+        assert (missing.code, missing.err.count("\n")) == (1, 1)
+        assert "'nix'" in missing.err
+        assert "'CLI_KV'" in missing.err
     assert cli("kv", "purge", "CLI_KV", "text").out == "purged text from bucket CLI_KV\n"
     assert cli("kv", "rm", "CLI_KV", "--yes").out == "removed bucket CLI_KV\n"
     assert cli("kv", "ls", "CLI_KV").code == 1
@@ -39,7 +47,7 @@ def test_objects(cli: Command, away: Path) -> None:
     assert cli("object", "add", "CLI_OBJ", "--max-bytes", "10MiB").out == "created object store CLI_OBJ\n"
     assert cli("object", "put", "CLI_OBJ", "model.bin").out == "stored model.bin (500.0 KiB)\n"
     (row,) = cli("object", "ls", "CLI_OBJ", "--json").json
-    assert (row["name"], row["bytes"], row["chunks"]) == ("model.bin", len(data), 4)
+    assert (row["name"], row["size"], row["chunks"]) == ("model.bin", len(data), 4)
     assert cli("object", "info", "CLI_OBJ", "model.bin", "--json").json["digest"].startswith("SHA-256=")
     assert "model.bin" in cli("object", "ls", "CLI_OBJ").out
     (away / "model.bin").unlink()
@@ -65,7 +73,7 @@ def test_objects(cli: Command, away: Path) -> None:
         "nuid": "left",
         "name": None,
         "chunks": 2,
-        "bytes": 10,
+        "size": 10,
         "removed": True,
     }
     assert cli("object", "clean", "CLI_OBJ", "--older-than", "0s", "--json").json == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import jetarrow.sync
 import pytest
 
@@ -64,6 +66,11 @@ def test_what_a_stream_holds(cli: Command, sync_js: jetarrow.sync.JetStream, str
     last = cli("stream", "get", stream, "--subject", f"{stream}.b", "--json").json
     assert (last["seq"], last["headers"], last["data"]) == (6, {"Colour": ["red"]}, "base64:/wA=")
     assert cli("stream", "get", stream).code == 2
+    missing = cli("stream", "get", stream, "77")
+    assert (missing.code, missing.out, missing.err.count("\n")) == (1, "", 1)
+    assert f"could not read sequence 77 of stream '{stream}'" in missing.err
+    assert missing.err.endswith("(err_code 10037); the stream has sequences 1 to 6\n")
+    assert f"subject '{stream}.none'" in cli("stream", "get", stream, "--subject", f"{stream}.none").err
     assert cli("stream", "purge", stream, "--keep", "2", "--yes", "--json").json == {"purged": 4}
 
 
@@ -88,10 +95,52 @@ def test_consumers(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str) 
     assert cli("consumer", "info", stream, "billing").code == 1
 
 
-@pytest.mark.parametrize("typed", ["--max-age 7x", "--max-bytes lots", "--replicas 9", "--nothing"])
+@pytest.mark.parametrize("typed", ["--max-age 7x", "--max-bytes lots", "--replicas 9", "--nothing", "--storage tape"])
 def test_what_is_typed_wrongly_is_named(cli: Command, typed: str) -> None:
     wrong = cli("stream", "add", "CLI_WRONG", *typed.split())
     assert (wrong.code, wrong.out) == (2, "")
     assert typed.split()[0] in wrong.err
     assert wrong.err.endswith("See jetarrow stream add --help\n")
     assert wrong.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "read S --since 1h --from-seq 0",
+        "read S --until 1h --until-seq 9",
+        "latest S --as-of 1h --as-of-seq 9",
+        "sink parquet S archive --since 1h --from-seq 1",
+        "sink delta S archive --since 1h --from-seq 1",
+        "stream purge S --seq 2 --keep 1 --yes",
+        "stream get S 1 --subject s",
+        "kv watch B --updates-only --from-revision 3",
+    ],
+)
+def test_options_that_exclude_each_other_are_wrong_usage(cli: Command, typed: str) -> None:
+    wrong = cli(*typed.split())
+    assert (wrong.code, wrong.out, wrong.err.count("\n")) == (2, "", 1)
+    assert wrong.err.startswith("error: ")
+    assert "--" in wrong.err
+
+
+@pytest.mark.parametrize(
+    "typed", ["stream info no.dots", "read S --schema 'id NONSENSE'", "read S --columns nix", "bench --size lots"]
+)
+def test_invalid_values_are_wrong_usage(cli: Command, typed: str) -> None:
+    wrong = cli(*shlex.split(typed))
+    assert (wrong.code, wrong.out, wrong.err.count("\n")) == (2, "", 1)
+
+
+def test_consumer_lag_leaves_out_temporary_consumers(
+    cli: Command, sync_js: jetarrow.sync.JetStream, stream: str
+) -> None:
+    """A killed read or sink leaves its consumer until the server removes it."""
+    fill_sync(sync_js, stream, 3)
+    sync_js.add_consumer(stream, durable_name="billing")
+    sync_js.add_consumer(stream, name=f"jetarrow-{'x' * 22}", ack_policy="none", inactive_threshold=30)
+    assert [row["consumer"] for row in cli("consumer", "lag", stream, "--json").json] == ["billing"]
+    shown = cli("consumer", "lag", stream)
+    assert "jetarrow-" not in shown.out
+    assert "not counted: 1 temporary consumer" in shown.err
+    assert len(cli("consumer", "lag", stream, "--all", "--json").json) == 2

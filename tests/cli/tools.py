@@ -19,6 +19,10 @@ from typing import Any, NamedTuple
 
 from jetarrow.cli import main
 
+# Configuration with a user of the system account, and the options of its connection. Others connect as before.
+SYSTEM_ACCOUNT = "accounts { $SYS { users: [ { user: admin, password: x } ] } }"
+SYSTEM_USER = ["--user", "admin", "--password-file", "admin.txt"]
+
 
 class Ran(NamedTuple):
     """Result of a run of the command."""

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from types import ModuleType
 from typing import Any
 
+import nats.js.errors
+
 from ..tools import PATIENCE, until
 
 
@@ -42,8 +44,14 @@ class Face:
                 await nc.close()
 
     def kind(self, error: BaseException) -> str:
-        """Return the class of an error, without the client's name: "errors.TimeoutError", "ValueError"."""
+        """Return the class of an error, without the client's name: "errors.TimeoutError", "ValueError".
+
+        jetarrow has subclasses for error codes of the server. They count as the class that `except` clauses written for
+        nats-py name.
+        """
         kind = type(error)
+        if issubclass(kind, self.js_errors.APIError):
+            kind = next(base for base in kind.__mro__ if hasattr(nats.js.errors, base.__name__))
         home = kind.__module__.removeprefix(self.name + ".")
         return kind.__qualname__ if home in ("builtins", "asyncio.exceptions") else f"{home}.{kind.__qualname__}"
 

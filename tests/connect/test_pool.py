@@ -135,6 +135,20 @@ async def cluster() -> AsyncIterator[Any]:
         yield start
 
 
+async def test_announced_servers_are_ignored_on_request(cluster: Any, record: Any) -> None:
+    first = await cluster()
+    async with (
+        await jetarrow.connect(first.url, ignore_discovered_servers=True) as alone,
+        await jetarrow.connect(first.url, **record.options()) as nc,
+    ):
+        second = await cluster()
+        await record.wait_for("discovered_server")
+        assert [url.port for url in nc.discovered_servers] == [second.port]
+        # The server has announced it on this connection too.
+        await alone.flush()
+        assert (alone.discovered_servers, len(alone.servers)) == ([], 1)
+
+
 async def test_announced_servers_are_added_to_pool(cluster: Any, record: Any) -> None:
     first = await cluster()
     async with await jetarrow.connect(first.url.replace("//", "//me:canary@"), **record.options()) as nc:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import jetarrow.sync
+import pyspark
 import pytest
 from jetarrow.spark import connection
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from .tools import Here, Stored, Streams
+from .tools import Here, Stored, Streams, release
 
 # In the environment of every worker.
 PASSWORD = "hunter2-of-the-environment"
@@ -26,6 +27,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a test of a feature that this Spark does not have."""
+    for marker in item.iter_markers("needs_spark"):
+        version, feature = marker.args
+        if release(pyspark.__version__) < release(version):
+            pytest.skip(f"{feature} needs Spark {version}, this is {pyspark.__version__}")
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -20,17 +18,16 @@ from pathlib import Path
 
 import jetarrow.sync
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 from jetarrow.server import NatsServer
 
-from .tools import free_ports, wait_until
+from .standalone import PATIENCE, Process, kill, spark_environment, standalone
+from .tools import free_ports
 
 CHUNK = 200
 KEYS, SHARDS = 50, 8
 # Publishers use events.KEY and need not know the shards.
 MAPPING = f'mappings {{ "events.*": "shard.{{{{partition({SHARDS},1)}}}}.events.{{{{wildcard(1)}}}}" }}\n'
-PATIENCE = 120.0
 
 DRIVER = """
 import sys
@@ -81,58 +78,10 @@ def nats_cluster() -> Iterator[dict[str, NatsServer]]:
         yield servers
 
 
-def spawn(name: str, *arguments: str, log: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """One of Spark's own daemons, from pyspark's scripts."""
-    home = Path(pyspark.__file__).parent
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LOCAL_DIRS": str(folder),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
-    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
-    with log.open("wb") as out:
-        return subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
-
-
-def wait_for_line(text: str, log: Path) -> None:
-    def logged() -> str:
-        return log.read_text(errors="replace") if log.exists() else ""
-
-    try:
-        wait_until(lambda: text in logged(), patience=PATIENCE)
-    except AssertionError:
-        raise AssertionError(f"no {text!r} in:\n{logged()[-3000:]}") from None
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 @pytest.fixture
-def spark_cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    [port] = free_ports(1)
-    master = f"spark://127.0.0.1:{port}"
-    started = []
-    try:
-        log = tmp_path / "master.log"
-        options = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-        started.append(spawn("master.Master", *options, log=log, folder=tmp_path))
-        wait_for_line("I have been elected leader", log)
-        for number in range(2):
-            log = tmp_path / f"worker{number}.log"
-            options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0"]
-            options += ["--work-dir", str(tmp_path / f"work{number}"), master]
-            started.append(spawn("worker.Worker", *options, log=log, folder=tmp_path))
-            wait_for_line("Successfully registered with master", log)
-        yield master, started[1:]
-    finally:
-        for process in started:
-            kill(process)
+def spark_cluster(tmp_path: Path) -> Iterator[tuple[str, list[Process]]]:
+    with standalone(tmp_path, python=sys.executable) as cluster:
+        yield cluster
 
 
 def publish(servers: str, enough: threading.Event) -> int:
@@ -233,7 +182,7 @@ class Driver:
 @contextlib.contextmanager
 def running_query(master: str, servers: str, folder: Path) -> Iterator[Driver]:
     arguments = [master, servers, (folder / "out").as_uri(), (folder / "checkpoint").as_uri()]
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    environment = spark_environment(folder, sys.executable)
     log = folder / "driver.log"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     command = [sys.executable, "-c", DRIVER, *arguments]
@@ -244,10 +193,10 @@ def running_query(master: str, servers: str, folder: Path) -> Iterator[Driver]:
             process.kill()
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("spark_processes")
 @pytest.mark.timeout(300)
 def test_every_message_once(
-    tmp_path: Path, nats_cluster: dict[str, NatsServer], spark_cluster: tuple[str, list[subprocess.Popen[bytes]]]
+    tmp_path: Path, nats_cluster: dict[str, NatsServer], spark_cluster: tuple[str, list[Process]]
 ) -> None:
     servers = ",".join(server.url for server in nats_cluster.values())
     master, workers = spark_cluster

@@ -13,6 +13,9 @@ from jetarrow.spark import connection
 from jetarrow.spark.options.connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from jetarrow.spark.options.option_texts import OptionTexts
 
+from ..tools import connections, free_port
+from .tools import Here, Streams, wait_until
+
 
 class FakeClient:
     is_closed = False
@@ -22,12 +25,12 @@ class FakeClient:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """The server sets connected to."""
-    found: list[tuple[str, ...]] = []
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[ConnectOptions]:
+    """The options of all connections that were opened."""
+    found: list[ConnectOptions] = []
 
-    def connect(servers: tuple[str, ...]) -> FakeClient:
-        found.append(servers)
+    def connect(options: ConnectOptions) -> FakeClient:
+        found.append(options)
         return FakeClient()
 
     monkeypatch.setattr(connection, "connect", connect)
@@ -35,26 +38,68 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     return found
 
 
-def test_one_per_server_set(opened: list[tuple[str, ...]]) -> None:
-    first = connection.shared_client(("nats://a",))
-    assert connection.shared_client(("nats://a",)) is first
-    assert connection.shared_client(("nats://b",)) is not first
-    assert opened == [("nats://a",), ("nats://b",)]
+def given(**options: str) -> ConnectOptions:
+    return connect_options(OptionTexts({"servers": "a:1", **options}, CONNECT_OPTIONS))
 
 
-def test_a_forked_process_has_its_own(opened: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
-    first = connection.shared_client(("nats://a",))
+A, B = ConnectOptions(("nats://a",)), ConnectOptions(("nats://b",))
+
+
+def test_one_per_server_set(opened: list[ConnectOptions]) -> None:
+    first = connection.shared_client(A)
+    assert connection.shared_client(A) is first
+    assert connection.shared_client(B) is not first
+    assert opened == [A, B]
+
+
+def test_options_of_a_task_share_a_connection(opened: list[ConnectOptions]) -> None:
+    first = connection.shared_client(given(servers="a:1,b:1"))
+    same: list[dict[str, str]] = [
+        {"servers": "b:1,a:1"},
+        {"connectTimeoutMs": "5000"},
+        {"connectionName": "mine"},
+        {"jsDomain": "hub"},
+        {"apiPrefix": "$JS.x.API"},
+    ]
+    for options in same:
+        assert connection.shared_client(given(**{"servers": "a:1,b:1", **options})) is first, options
+    assert len(opened) == 1
+
+
+def test_credentials_and_tls_have_connections_of_their_own(opened: list[ConnectOptions]) -> None:
+    alone: list[dict[str, str]] = [
+        {},
+        {"servers": "a:1,b:1"},
+        {"servers": "tls://a:1"},
+        {"user": "joe", "password": "env:NATS_JOE"},
+        {"user": "joe", "password": "env:NATS_ANN"},
+        {"user": "ann", "password": "env:NATS_ANN"},
+        {"authToken": "env:NATS_ANN"},
+        {"credsFile": "/run/secrets/a"},
+        {"credsFile": "/run/secrets/b"},
+        {"tlsCaFile": "/run/secrets/a"},
+        {"tlsHostname": "x"},
+        {"tlsHandshakeFirst": "true"},
+        {"inboxPrefix": "_INBOX_joe"},
+    ]
+    found = [connection.shared_client(given(**options)) for options in alone]
+    assert len(set(map(id, found))) == len(opened) == len(alone)
+    assert [connection.shared_client(given(**options)) for options in alone] == found
+
+
+def test_a_forked_process_has_its_own(opened: list[ConnectOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+    first = connection.shared_client(A)
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert connection.shared_client(("nats://a",)) is not first
+    assert connection.shared_client(A) is not first
     assert len(opened) == 2
 
 
-def test_a_closed_one_is_replaced(opened: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
-    first = connection.shared_client(("nats://a",))
+def test_a_closed_one_is_replaced(opened: list[ConnectOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+    first = connection.shared_client(A)
     monkeypatch.setattr(first, "is_closed", True)
-    second = connection.shared_client(("nats://a",))
+    second = connection.shared_client(A)
     assert second is not first
-    assert connection.shared_client(("nats://a",)) is second
+    assert connection.shared_client(A) is second
 
 
 @pytest.fixture
@@ -70,41 +115,35 @@ def within(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def query(name: str) -> dict[str, str]:
     """Local properties that Spark sets for a task of a streaming query."""
-    about = f"{name}\nid = {name}-id\nrunId = r\nbatch = 7" if name else "\nid = -id\nrunId = r\nbatch = 7"
-    return {"spark_app_name": "shop", "spark_job_description": about, "sql_streaming_queryId": f"{name}-id"}
+    about = f"{name}\nid = {name}-id\nrunId = r\nbatch = 7"
+    return {"spark_app_name": "shop \u00e0 la carte", "spark_job_description": about, "sql_streaming_queryId": name}
 
 
-def test_connection_name_contains_application_and_query(
-    opened: list[ConnectOptions], within: Callable[..., None]
-) -> None:
-    options = ConnectOptions(("nats://a",))
-    connection.shared_client(options)
-    within(spark_app_name="shop")
-    first = connection.shared_client(options)
-    within(**query("orders \u00e0 la carte"))
-    assert connection.shared_client(options) is not first
-    within(**query(""))
-    connection.shared_client(options)
-    within(spark_app_name="shop")
-    assert connection.shared_client(options) is first
-    connection.shared_client(ConnectOptions(("nats://a",), name="mine"))
-    names = [None, "jetarrow-spark shop", "jetarrow-spark shop orders _ la carte", "jetarrow-spark shop -id", "mine"]
-    assert [one.name for one in opened] == names
+def test_connection_name_contains_the_application(opened: list[ConnectOptions], within: Callable[..., None]) -> None:
+    connection.shared_client(A)
+    for name in ("orders", "returns"):
+        within(**query(name))
+        # All queries share one.
+        connection.shared_client(B)
+    connection.shared_client(ConnectOptions(("nats://c",), name="mine"))
+    assert [one.name for one in opened] == [None, "jetarrow-spark shop _ la carte", "mine"]
 
 
-def test_few_queries_have_connections_of_their_own(
-    opened: list[ConnectOptions], within: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    closed: list[FakeClient] = []
-    monkeypatch.setattr(FakeClient, "close", lambda self: closed.append(self))
-    other = connection.shared_client(ConnectOptions(("nats://b",)))
-    made = []
-    for number in range(6):
-        within(**query(f"q{number}"))
-        made.append(connection.shared_client(ConnectOptions(("nats://a",))))
-    assert closed == made[:2]
-    assert connection.shared_client(ConnectOptions(("nats://a",))) is made[5]
-    assert other not in closed
+def test_tasks_with_other_options_share_one_connection_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_clients", {})
+    monitor = free_port()
+    with NatsServer(config=f"http: 127.0.0.1:{monitor}\n") as server:
+        streams = Streams(server.url)
+        name = streams.new()
+        streams.publish(name, [b"x"] * 10)
+        with_all = {"connectTimeoutMs": 4000, "connectionName": "mine", "apiPrefix": "$JS.API", "fetchBytes": "1m"}
+        for options in ({}, {"readMode": "latest"}, *({key: value} for key, value in with_all.items()), with_all):
+            assert Here(server.url).read(name, **options).num_rows > 0
+        # Those of the planner and of the test are closed.
+        wait_until(lambda: [one["name"] for one in connections(monitor)] == ["jetarrow-spark"])
+        assert len(connection._clients) == 1
+        for client in connection._clients.values():
+            client.close()
 
 
 def test_a_context_of_the_nats_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_by_default_the_head_may_move_in_the_first_partition_only(here: Here, st
 def test_messages_purged_while_the_first_partition_is_read_are_data_loss(here: Here, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [b"x" * 4_000] * 3_000)
-    reader = here.source(name, batchRows=10, fetchBytes="64k").reader(SCHEMA)
+    reader = here.source(name, minPartitions=1, batchRows=10, fetchBytes="64k").reader(SCHEMA)
     rows = reader.read(reader.partitions()[0])
     assert next(rows).num_rows == 10
     streams.purge(name, before=2_990)

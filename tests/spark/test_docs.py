@@ -25,6 +25,7 @@ def test_every_option_is_there() -> None:
     assert options - named == set()
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from jetarrow.spark.options.write import write_options
 from jetarrow.spark.sink import rows as write_rows
 from jetarrow.spark.sink import writer
 from jetarrow.spark.sink.partition_writer import PartitionWriter
-from jetarrow.spark.sink.stream_writer import JetStreamStreamWriter
 from jetarrow.spark.sink.target import Target, prepare
 from jetarrow.spark.sink.writer import JetStreamWriter, Written
 from pyspark.errors import StreamingQueryException
@@ -23,6 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 if TYPE_CHECKING:
+    from jetarrow.spark.sink.stream_writer import JetStreamStreamWriter
+
     from .tools import Stored, Streams
 
     Read = Callable[..., list[Stored]]
@@ -52,10 +53,13 @@ def test_equal_ids_in_a_task_are_refused(
 
 
 def writers(stream: str, **given: str) -> tuple[JetStreamWriter, JetStreamStreamWriter]:
+    from jetarrow.spark.sink.stream_writer import JetStreamStreamWriter
+
     options = write_options({"servers": "a:1", "stream": stream, **given})
     return JetStreamWriter(options, Target(120.0)), JetStreamStreamWriter(options, Target(120.0), ["data"])
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 def test_commit_logs_expected_duplicates_and_warns_of_others(caplog: pytest.LogCaptureFixture) -> None:
     batch, stream = writers("S")
     caplog.set_level(logging.INFO, "jetarrow.spark")

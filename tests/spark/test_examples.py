@@ -20,6 +20,7 @@ SAID = {
     "spark_parquet_to_stream.py": (
         "after the first run the stream has 2000 messages\nafter the second run the stream has 2000 messages\n"
     ),
+    "spark_end_to_end.py": "78 totals, 30 dead letters, 78 rows in the Delta table\n",
     "spark_stream_to_stream.py": "250 sales of 1000 clicks\n500 sales of 2000 clicks\n",
 }
 
@@ -28,7 +29,12 @@ def test_every_example_is_here() -> None:
     assert {path.name for path in EXAMPLES.glob("spark_*.py")} == set(SAID)
 
 
-@pytest.mark.parametrize("name", SAID)
+SINK = pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
+LIMITS = pytest.mark.needs_spark("4.2", "limits per micro-batch")
+MARKS = {"spark_end_to_end.py": LIMITS, "spark_stream_to_stream.py": SINK}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in SAID])
 def test_example(
     name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

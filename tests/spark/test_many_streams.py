@@ -10,7 +10,7 @@ from jetarrow.js.errors import NotFoundError
 from jetarrow.spark.source import idle_backoff, metadata, positions, stream_reader
 from jetarrow.spark.source.idle_backoff import IdleBackoff
 from jetarrow.spark.source.offsets import Entry, Offset
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from jetarrow.spark.source.stream_reader import ReadAllAvailable
 
 if TYPE_CHECKING:
     from .tools import Here, Streams

@@ -146,7 +146,10 @@ def test_expect_streams_adds_a_header(listed: bool) -> None:
         ({"atomicBy": "x"}, "atomicBy is for one stream"),
         ({"exactlyOnce": "state", "sinkState": "B"}, "exactlyOnce=state is for one stream"),
         ({"stream": "", "subject": "x"}, "'stream': is required with the option 'subject'"),
-        ({"stream": "", "straem": "A"}, r"'stream': is required \(unknown options given: straem\)"),
+        (
+            {"stream": "", "straem": "A"},
+            r"is required \(unknown options given: straem; did you mean stream\?\)",
+        ),
     ],
 )
 def test_options_for_one_stream_are_rejected_with_many(given: dict[str, str], said: str) -> None:

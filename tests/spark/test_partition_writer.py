@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jetarrow.sync
 import pyarrow as pa
 import pytest
 from jetarrow.js.errors import BatchError
 from jetarrow.server import NatsServer
 from jetarrow.spark.options.write import write_options
-from jetarrow.spark.sink import partition_writer
 from jetarrow.spark.sink import rows as write_rows
 from jetarrow.spark.sink.partition_writer import PartitionWriter
 from jetarrow.spark.sink.rows import PublishCalls
@@ -140,6 +140,16 @@ def test_atomic_after_half_an_attempt(run: Run, streams: Streams, stored: Read) 
     assert Counter(message.data for message in stored(name)) == Counter(rows)
 
 
+def test_chunks(run: Run, streams: Streams, stored: Read) -> None:
+    name = streams.new(allow_atomic=True)
+    rows = numbers(2_500)
+    run(name, batch(rows), writeMode="atomic", chunk="400")
+    assert [message.data for message in stored(name)] == rows
+    with jetarrow.sync.connect(streams.url) as nc:
+        headers = nc.jetstream().read(name, columns=["headers"]).read_all().column("headers").to_pylist()
+    assert len({dict(found)["Nats-Batch-Id"][0] for found in headers}) == 7
+
+
 @pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="needs Linux")
 @pytest.mark.parametrize("mode", ["async", "fast", "atomic"])
 def test_a_server_that_is_killed_with_rows_unanswered(
@@ -176,7 +186,9 @@ def test_atomic_is_all_or_nothing(run: Run, streams: Streams, stored: Read) -> N
     with pytest.raises(BatchError, match=r"the first is row 1[0-9]{3} of partition 0: .*10077") as caught:
         run(name, batch(numbers(2_500)), publishMode="atomic")
     assert caught.value.row is not None
-    assert len(stored(name)) == 1_000
+    # The second chunk does not fit; the third, of 500 rows, does.
+    rows = numbers(2_500)
+    assert [message.data for message in stored(name)] == rows[:1_000] + rows[2_000:]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +251,22 @@ def test_reserved_headers_are_dropped_on_request(run: Run, streams: Streams, sto
     assert [message.headers for message in stored(name)] == [{"X": ["1"]}, {}, {}]
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_binary_headers_are_written_as_they_are(run: Run, streams: Streams, stored: Read, several: bool) -> None:
+    name = streams.new()
+    kind = pa.map_(pa.string(), pa.list_(pa.binary()) if several else pa.binary())
+
+    def headers(value: bytes) -> list[tuple[str, object]]:
+        return [("X", [value, b""] if several else value)]
+
+    rows = batch(numbers(4), headers=pa.array([headers("é".encode()), None, headers(b"1"), headers(b"\xff")], kind))
+    run(name, rows.slice(0, 3))
+    rest = [""] if several else []
+    assert [message.headers for message in stored(name)] == [{"X": ["é", *rest]}, {}, {"X": ["1", *rest]}]
+    with pytest.raises(ValueError, match="could not publish row 4: the value of a header is not UTF-8; encode it"):
+        run(streams.new(), rows.slice(1, 2), rows.slice(1))
+
+
 def test_sparks_own_error_is_raised(run: Run, streams: Streams) -> None:
     class Gone(RuntimeError):
         pass
@@ -273,7 +301,7 @@ def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = [1] * 333 + [300] * 50 + [15_000] * 3
     rows = [b"x" * size for size in sizes]
     given = [batch([]), batch(rows[:333]), batch([]), batch(rows[333:383]), batch(rows[383:])]
-    calls = PublishCalls(iter(given), seen, atomic=False)
+    calls = PublishCalls(iter(given), seen)
     found = [reader.read_all() for reader in calls]
     assert [row for call in found for row in call.column("data").to_pylist()] == rows
     assert max(call.num_rows for call in found) == 100
@@ -282,58 +310,3 @@ def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     # A call ends with the piece that fills it.
     assert all(call.nbytes - max(2_000, call.slice(call.num_rows - 1).nbytes) < 10_000 for call in found)
     assert len(found) > 5
-
-
-@pytest.mark.parametrize(
-    ("times", "duplicates"),
-    [
-        # The count of equal rows continues if they repeat within the window and its margin, however long the task runs.
-        ([(0, b"a"), (151, b"b"), (152, b"a"), (303, b"c"), (304, b"a")], 0),
-        ([(0, b"a"), (151, b"b"), (300, b"a")], 0),
-        # A row not repeated for longer is forgotten. The server still knows it, because its clock did not advance.
-        ([(0, b"a"), (151, b"b"), (302, b"c"), (303, b"a")], 1),
-    ],
-)
-def test_ids_are_forgotten_only_after_the_window(
-    times: list[tuple[float, bytes]], duplicates: int, streams: Streams, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(write_rows, "_CALL_ROWS", 1)
-    now = 0.0
-    monkeypatch.setattr(partition_writer, "monotonic", lambda: now)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        nonlocal now
-        for at, row in times:
-            now = at
-            yield batch([row])
-
-    name = streams.new()
-    task = PartitionWriter(
-        write_options({"servers": streams.url, "stream": name, "subject": f"{name}.a"}),
-        window=120,
-        scope="q",
-        partition=0,
-    )
-    task.write(batches())
-    assert task.duplicates == duplicates
-
-
-def test_window_raised_during_a_task_applies(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window raised while the task runs applies; otherwise equal rows would be taken for those already stored."""
-    monkeypatch.setattr(write_rows, "_CALL_ROWS", 1)
-    now = 0.0
-    monkeypatch.setattr(partition_writer, "monotonic", lambda: now)
-    name = streams.new()
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        nonlocal now
-        yield batch([b"a"])
-        streams.update(name, duplicate_window=600_000_000_000)
-        for at, row in [(151, b"b"), (302, b"c"), (303, b"a")]:
-            now = float(at)
-            yield batch([row])
-
-    options = write_options({"servers": streams.url, "stream": name, "subject": f"{name}.a"})
-    task = PartitionWriter(options, window=120, scope="q", partition=0)
-    task.write(batches())
-    assert task.duplicates == 0

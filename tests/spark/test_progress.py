@@ -33,6 +33,8 @@ def test_progress_is_read_from_sparks_report() -> None:
     assert jetarrow.spark.progress(spark_says(None, end, latest)) == wanted
     # As text, as in Spark's own classes.
     assert jetarrow.spark.progress(spark_says("null", json.dumps(end), json.dumps(latest))) == wanted
+    # As the text of a dict, as in Spark 4.0.
+    assert jetarrow.spark.progress(spark_says("None", str(end), str(latest))) == wanted
     older = Offset({"B": Entry("c", 105)}, start=None).json()
     found = jetarrow.spark.progress(spark_says(Offset(begin).json(), older, None, 0))
     assert found == [StreamProgress("B", 105, None, None, 0.0)]
@@ -40,11 +42,13 @@ def test_progress_is_read_from_sparks_report() -> None:
         spark_says(0, 100, None),
         spark_says(None, {"v": 1}, None),
         spark_says(None, None, None),
+        spark_says("KafkaV2[1]", "not an offset", "("),
         {"sources": []},
     ):
         assert jetarrow.spark.progress(other) == []
 
 
+@pytest.mark.needs_spark("4.2", "limits per micro-batch")
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_a_query(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:
@@ -71,6 +75,7 @@ def test_a_query(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:
         spark.streams.removeListener(listener)
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_progress_counts_malformed_and_duplicate_rows(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_offsets_of_several_streams(load: Load, streams: Streams) -> None:
     assert found == sorted((name, seq) for name, part in wanted.items() for seq in part)
 
 
+@pytest.mark.needs_spark("4.1", "one range per DataFrame")
 def test_plan_is_frozen_with_its_frame(load: Load, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, payloads(20))

@@ -154,6 +154,7 @@ def test_unknown_option_fails_the_read(load: Load, streams: Streams) -> None:
         load(streams.new(), subject="a").count()
 
 
+@pytest.mark.needs_spark("4.1", "one range per DataFrame")
 def test_recreated_stream(load: Load, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [b"old"] * 10)
@@ -189,6 +190,7 @@ def test_a_start_that_is_gone_when_planning(load: Load, streams: Streams) -> Non
     assert load(name, startingOffsets=f'{{"{name}": 6}}').count() == 15
 
 
+@pytest.mark.needs_spark("4.1", "one range per DataFrame")
 def test_head_that_goes_after_planning(load: Load, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [b"x"] * 20)

@@ -19,8 +19,9 @@ def test_defaults() -> None:
     assert (options.streams, options.pattern, options.subjects) == (("ORDERS",), None, ())
     assert options.start == options.end == Bound(None)
     assert (options.start.of("ORDERS", EARLIEST), options.end.of("ORDERS", LATEST)) == (EARLIEST, LATEST)
-    assert (options.min_partitions, options.max_offsets_per_partition) == (1, None)
-    assert (options.max_records_per_partition, options.max_bytes_per_partition) == (250_000, 256 << 20)
+    assert (options.min_partitions, options.max_offsets_per_partition) == (None, None)
+    assert (options.max_records_per_partition, options.max_partition_bytes) == (250_000, 128 << 20)
+    assert options.max_bytes_per_partition is None
     assert (options.fetch_bytes, options.batch_rows, options.batch_bytes) == (8 << 20, 65_536, 2 << 20)
     assert options.rows == RowOptions(True, False, False, "binary", None, None, "_corrupt_record", "none")
     assert (options.fail_on_data_loss, options.reader, options.pushdown) == (None, "auto", False)
@@ -40,6 +41,7 @@ def test_everything_given() -> None:
             "maxoffsetsperpartition": "10",
             "maxRecordsPerPartition": "11",
             "maxBytesPerPartition": "1m",
+            "maxPartitionBytes": "2m",
             "subjects": "a.*, b.>,c",
             "failOnDataLoss": "Strict",
             "includeheaders": "FALSE",
@@ -136,6 +138,7 @@ def test_a_time_without_a_zone_is_not_guessed() -> None:
         ("endingOffsets", '{"ORDERS": -2}', "-2 of 'ORDERS' cannot be used"),
         ("minPartitions", "0", "a whole number from 1"),
         ("minPartitions", "two", "'two' is not a count"),
+        ("maxPartitionBytes", "much", "'much' is not a size"),
         ("maxOffsetsPerPartition", "-5", "'-5' is not a count"),
         ("maxOffsetsPerPartition", "", "'' is not a count"),
         ("streamPattern", "O.*", "does not go with 'stream'"),
@@ -246,7 +249,14 @@ def test_secrets_in_servers_are_refused_and_not_shown(servers: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["reader", "writer", "streamWriter"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "reader",
+        "writer",
+        pytest.param("streamWriter", marks=pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")),
+    ],
+)
 def test_unknown_options_are_an_error_without_their_values(kind: str) -> None:
     given = {**GOOD, "subject": "a"} if "riter" in kind else GOOD
     source = JetStreamSource({**given, "maxInFlihgt": "hunter2", "startingOffset": "hunter2", "option.format": "1"})
@@ -260,5 +270,16 @@ def test_unknown_options_are_an_error_without_their_values(kind: str) -> None:
 
 
 def test_a_misspelled_required_option_is_pointed_at() -> None:
-    with pytest.raises(ValueError, match=r"'stream': is required \(unknown options given: streem\)"):
+    text = r"'stream': is required \(unknown options given: streem; did you mean stream\?\)"
+    with pytest.raises(ValueError, match=text):
         read_options({"servers": "a:1", "streem": "ORDERS"})
+
+
+@pytest.mark.parametrize("option", ["stratingOffsets", "stratingOffset", "startingoffset"])
+def test_misspelt_starting_offsets_is_an_error_with_the_name(option: str) -> None:
+    source = JetStreamSource({**GOOD, option: "latest"})
+    with pytest.raises(ValueError, match=f"unknown options: {option.lower()}; did you mean startingOffsets"):
+        source.reader(SCHEMA)
+    # The reader of a streaming query raises the error itself, because Spark 4.3 replaces errors of `streamReader`.
+    with pytest.raises(ValueError, match="did you mean startingOffsets"):
+        source.streamReader(SCHEMA).initialOffset()

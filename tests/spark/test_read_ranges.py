@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import random
@@ -20,19 +21,21 @@ from jetarrow.spark.schema import SCHEMA
 from jetarrow.spark.source import partition_reader, read_plan
 from jetarrow.spark.source.batch_reader import PushdownReader
 from jetarrow.spark.source.pushdown import Restriction, check_sound, restriction_of
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringStartsWith,
-)
 
 from ..tools import wait_until
+
+with contextlib.suppress(ImportError):  # Spark 4.0 has no filters
+    from pyspark.sql.datasource import (
+        EqualTo,
+        Filter,
+        GreaterThan,
+        GreaterThanOrEqual,
+        In,
+        LessThan,
+        LessThanOrEqual,
+        Not,
+        StringStartsWith,
+    )
 
 if TYPE_CHECKING:
     from .tools import Here, Streams
@@ -228,6 +231,7 @@ def test_direct_gets_have_to_be_allowed(here: Here, streams: Streams) -> None:
             here.read(name, reader="direct" if not config else "auto")
 
 
+@pytest.mark.needs_spark("4.1", "pushFilters")
 class TestPushdown:
     """The filters of Spark, without Spark: none so far keeps them per query."""
 

@@ -8,7 +8,7 @@ import pytest
 from jetarrow.js.errors import StreamRecreatedError, StreamRolledBackError
 from jetarrow.spark.source import history
 from jetarrow.spark.source.offsets import Offset
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from jetarrow.spark.source.stream_reader import ReadAllAvailable
 
 if TYPE_CHECKING:
     from .tools import Here, Streams

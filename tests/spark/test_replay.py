@@ -276,6 +276,7 @@ def test_groups_move_between_partitions(streams: Streams, stored: Read) -> None:
     assert contents(stored(query.name)) == Counter(row for group in groups for row, _ in group)
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore:jetstream. stream .* recognises duplicates")

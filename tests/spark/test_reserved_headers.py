@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jetarrow.spark.reserved_headers import without
 
+from tests.raw_publish import raw_publish
+
 if TYPE_CHECKING:
     from .tools import Here, Streams
 
@@ -43,3 +45,24 @@ def test_read_omits_headers_of_the_publish_by_default(here: Here, streams: Strea
     assert here.read(name, **options)["headers"].to_pylist() == [[("X", ["1"])], None]
     found = here.read(name, includeReservedHeaders="true", **options)["headers"].to_pylist()
     assert [dict(row)["Nats-Msg-Id"] for row in found] == [["id 0"], ["id 1"]]
+
+
+@pytest.mark.parametrize("options", [{}, {"readMode": "latest"}, {"reader": "direct"}])
+def test_values_of_headers_are_bytes_on_request(here: Here, streams: Streams, options: dict[str, str]) -> None:
+    name = streams.new(allow_direct=True)
+    values = {"A": "é\xa0", "B": "é".encode() + b"\xff", "Nats-Msg-Id": "1"}
+    raw_publish(here.url, f"{name}.a", b"", values)
+    raw_publish(here.url, f"{name}.b", b"")
+    found = here.read(name, headers="binary", **options)["headers"].to_pylist()
+    assert found == [[("A", ["é\xa0".encode()]), ("B", ["é".encode() + b"\xff"])], None]
+    # As text, white space around a value is removed. Only the value that is not UTF-8 is Latin-1.
+    [(_, [first]), (_, [second])] = here.read(name, **options)["headers"].to_pylist()[0]
+    assert (first, second.encode("latin-1")) == ("é", values["B"])
+
+
+def test_the_type_of_headers_follows_the_option(here: Here, streams: Streams) -> None:
+    name = streams.new()
+    schema = here.source(name, headers="binary").schema()
+    assert schema["headers"].dataType.simpleString() == "map<string,array<binary>>"
+    with pytest.raises(ValueError, match=r"'headers'.*valid: string"):
+        here.source(name, headers="bytes").schema()

@@ -13,8 +13,8 @@ from jetarrow.js.errors import StreamRolledBackError
 from jetarrow.server import NatsServer
 from jetarrow.spark import connection
 from jetarrow.spark.source import history, idle_backoff
+from jetarrow.spark.source.stream_reader import ReadAllAvailable, ReadMaxRows
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from ..rollback.tools import Copy
 from .tools import Here, Streams, wait_until

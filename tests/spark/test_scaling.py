@@ -17,8 +17,9 @@ from jetarrow.spark.options.write import write_options
 from jetarrow.spark.sink.batch_records import BatchName
 from jetarrow.spark.sink.group_writer import GroupWriter
 from jetarrow.spark.sink.partition_writer import PartitionWriter
+from jetarrow.spark.sink.positions import Position
 from jetarrow.spark.sink.target import prepare
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from jetarrow.spark.source.stream_reader import ReadAllAvailable
 from pyspark.sql.types import StringType, StructField, StructType
 
 from .tools import Here
@@ -130,6 +131,26 @@ def test_groups(with_permissions: Callable[..., str]) -> None:
     tasks = [GroupWriter(options, window=120, scope="q", partition=0) for _ in range(2)]
     assert [task.write(iter([rows])) for task in tasks] == [2, 2]
     assert [task.duplicates for task in tasks] == [0, 2]
+
+
+def test_retry_of_a_task_after_the_window(with_permissions: Callable[..., str]) -> None:
+    purposes = ["write", "write: a retry of a task after a quarter of the duplicate window"]
+    for some in (purposes, purposes[:1]):
+        url = with_permissions(*some)
+        options = write_options({"servers": url, "stream": "S", "subject": "s.b", **PASSWORDS})
+        rows = pa.RecordBatch.from_pydict({"data": [b"1", b"2"]})
+        # Planned long ago: no time by the server's clock.
+        created = jetarrow.sync.connect(url, user="admin", password="x").jetstream().stream_info("S").created_raw or ""
+        planned = {"S": Position(20, created, 0.0, 120.0)}
+        tasks = [
+            PartitionWriter(options, window=120, scope="q", partition=0, planned=found) for found in (None, planned)
+        ]
+        assert tasks[0].write(iter([rows])) == 2
+        if some == purposes:
+            assert (tasks[1].write(iter([rows])), tasks[1].duplicates) == (2, 2)
+            continue
+        with pytest.raises(ValueError, match=r"this user may not read it .*CONSUMER\.CREATE\.S"):
+            tasks[1].write(iter([rows]))
 
 
 def test_shards() -> None:

@@ -45,6 +45,7 @@ def addresses(found: pa.RecordBatch) -> list[int | None]:
     return [buffer.address if buffer else None for column in found.columns for buffer in column.buffers()]
 
 
+@pytest.mark.needs_spark("4.2", "the time zone of to_arrow_schema")
 def test_batches_get_sparks_schema_over_the_same_memory() -> None:
     given = batch()
     found = Retyper(SCHEMA)(given)
@@ -59,6 +60,7 @@ def test_slices_keep_their_rows() -> None:
     assert Retyper(SCHEMA)(batch().slice(1)).to_pylist() == batch().to_pylist()[1:]
 
 
+@pytest.mark.needs_spark("4.2", "the time zone of to_arrow_schema")
 def test_a_nullable_schema_of_some_columns() -> None:
     schema = StructType([StructField("data", SCHEMA["data"].dataType), StructField("seq", LongType())])
     found = Retyper(schema)(batch().select(["data", "seq"]))

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pyspark_jetarrow
+import pytest
 from jetarrow.spark.datasource import JetStreamSource
 
 # Spark's own look-up of sources, in the process where it happens; what it finds is used in another one.
@@ -51,6 +52,7 @@ def test_the_source_is_jetarrows_own() -> None:
     assert pyspark_jetarrow.DefaultSource is JetStreamSource
 
 
+@pytest.mark.needs_spark("4.3", "the look-up without a socket")
 def test_sound_installation_is_found() -> None:
     assert run(LOOK_UP) == ""
 
@@ -62,6 +64,7 @@ def test_importing_needs_nothing() -> None:
     assert not {"jetarrow", "pyspark", "pyarrow"} & set(loaded)
 
 
+@pytest.mark.needs_spark("4.3", "the look-up without a socket")
 def test_broken_jetarrow_shows_its_cause(tmp_path: Path) -> None:
     broken = tmp_path / "jetarrow"
     broken.mkdir()
@@ -70,6 +73,7 @@ def test_broken_jetarrow_shows_its_cause(tmp_path: Path) -> None:
     assert f"jetarrow cannot be imported by {sys.executable}: ImportError: libsomething.so.1: cannot open" in said
 
 
+@pytest.mark.needs_spark("4.3", "the look-up without a socket")
 def test_panic_in_the_native_module_shows_its_cause(tmp_path: Path) -> None:
     broken = tmp_path / "jetarrow"
     broken.mkdir()

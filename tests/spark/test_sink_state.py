@@ -95,7 +95,6 @@ def data(found: list[Stored]) -> Counter[bytes]:
 def test_a_replay_stores_what_is_missing(streams: Streams, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     """In another order, and after the window: without the state the rows before the crash would be stored twice."""
     monkeypatch.setattr(write_rows, "_CALL_ROWS", 100)
-    monkeypatch.setattr(write_rows, "_ATOMIC_ROWS", 100)
     target = Target(streams, allow_batched=True, allow_atomic=True)
     streams.publish(target.name, [b"of others"] * 5)
     for crash in (3, 7):
@@ -226,6 +225,7 @@ def test_state_rejects_unsuitable_streams_and_options(streams: Streams) -> None:
         prepare(schema, options, overwrite=False, streaming=False)
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(("options", "stored"), [({}, 200), ({"exactlyOnce": "state"}, 100)])

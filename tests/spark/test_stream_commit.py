@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import jetarrow.sync
 import pytest
 from jetarrow.js.errors import StreamRecreatedError
-from jetarrow.spark.source.stream_reader import JetStreamStreamReader
+from jetarrow.spark.source.stream_reader import JetStreamStreamReader, ReadAllAvailable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 if TYPE_CHECKING:
     from .tools import Here, Streams

@@ -15,8 +15,13 @@ from jetarrow.js.errors import DataLossError, NotFoundError, StreamRecreatedErro
 from jetarrow.spark.source import history, stream_reader
 from jetarrow.spark.source.admission import admit, share
 from jetarrow.spark.source.offsets import Entry, Offset
-from jetarrow.spark.source.stream_reader import JetStreamStreamReader
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
+from jetarrow.spark.source.stream_reader import (
+    JetStreamStreamReader,
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
 
 if TYPE_CHECKING:
     from .tools import Here, Streams
@@ -87,6 +92,7 @@ def test_shares() -> None:
     assert admit({"A": 100}, {"A": 10.0}, most_offsets=7, most_bytes=10_000) == {"A": 7}
 
 
+@pytest.mark.needs_spark("4.2", "limits per micro-batch")
 def test_batches_are_exact_and_replayed_exactly(here: Here, streams: Streams) -> None:
     a, b = streams.new(), streams.new()
     streams.publish(a, [b"x"] * 70)
@@ -181,6 +187,7 @@ def test_foreign_and_deleted_messages_make_no_batches(here: Here, streams: Strea
     assert rows(here, plain, run(plain)) == [[(name, 1)], [(name, 26), (name, 27)]]
 
 
+@pytest.mark.needs_spark("4.2", "limits per micro-batch")
 def test_limits_by_bytes_and_least_offsets(here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     name = streams.new()
     streams.publish(name, [bytes(1000)] * 40)
@@ -267,20 +274,71 @@ def test_a_stream_that_ends_before_what_was_read(here: Here, streams: Streams, m
         reader.latestOffset(end, ALL)
 
 
-def test_spark_before_4_2_gives_no_start(here: Here, streams: Streams) -> None:
+class OlderSpark:
+    """Calls a reader as Spark 4.0 and 4.1 do: the end of a batch without its start, and before the initial offset."""
+
+    def __init__(self, here: Here) -> None:
+        self.here = here
+        self.logged: list[dict[str, Any]] = []
+
+    def run(self, reader: JetStreamStreamReader, *, batches: int) -> list[list[tuple[str, int]]]:
+        """Start the query, or start it again; returns (stream, sequence) of each batch."""
+        found = []
+        if self.logged:
+            reader.partitions(self.logged[-1], self.logged[-1])
+        for _ in range(batches):
+            end = through_json(reader.latestOffset())
+            start = self.logged[-1] if self.logged else through_json(reader.initialOffset())
+            if self.logged:
+                reader.commit(start)
+            self.logged.append(end)
+            table = self.here.batch(reader, start, end).to_pydict()
+            found.append(list(zip(table["stream"], table["seq"], strict=True)))
+        return found
+
+
+def test_spark_before_4_2_reads_each_message_once(here: Here, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [b"x"] * 3)
-    reader = here.stream(name, startingOffsets="earliest")
-    start = reader.initialOffset()
-    end = reader.latestOffset()
-    assert here.batch(reader, start, end)["seq"].to_pylist() == [1, 2, 3]
-    assert json.dumps(reader.latestOffset()) == json.dumps(end)
-    # After a restart only the plan of the next batch contains the end of the last one.
+    reader, older = here.stream(name, startingOffsets="earliest"), OlderSpark(here)
+    assert older.run(reader, batches=2) == [[(name, 1), (name, 2), (name, 3)], []]
+    # An offset that differs would start a batch without rows.
+    assert json.dumps(older.logged[0]) == json.dumps(older.logged[1])
     streams.publish(name, [b"x"] * 2)
-    later = here.stream(name)
-    following = through_json(later.latestOffset())
-    assert here.batch(later, end, following)["seq"].to_pylist() == [4, 5]
-    assert json.dumps(later.latestOffset()) == json.dumps(following)
+    assert older.run(here.stream(name), batches=1) == [[(name, 4), (name, 5)]]
+    assert [name in offset["from"] for offset in older.logged] == [True] * 3
+
+
+def test_spark_before_4_2_starts_at_latest(here: Here, streams: Streams) -> None:
+    name = streams.new()
+    streams.publish(name, [b"x"] * 3)
+    reader, older = here.stream(name), OlderSpark(here)
+    assert older.run(reader, batches=1) == [[]]
+    streams.publish(name, [b"x"] * 2)
+    assert older.run(here.stream(name), batches=1) == [[(name, 4), (name, 5)]]
+
+
+def test_spark_before_4_2_reads_an_added_stream_from_its_first_message(here: Here, streams: Streams) -> None:
+    one, added, other = streams.new(), streams.new(), streams.new()
+    for name in (one, added, other):
+        streams.publish(name, [b"x"] * 2)
+    older = OlderSpark(here)
+    older.run(here.stream(one, startingOffsets="earliest"), batches=1)
+    found = older.run(here.stream(f"{one},{added}"), batches=1)
+    assert found == [[(added, 1), (added, 2)]]
+    with pytest.raises(ValueError, match=f"this checkpoint is of a query that reads .*, not '{other}'"):
+        older.run(here.stream(other), batches=1)
+
+
+def test_spark_before_4_2_restarts_a_query_with_a_consumer(here: Here, streams: Streams) -> None:
+    name = streams.new(retention="interest", allow_direct=True)
+    options = {"commitMode": "consumer", "commitConsumer": "spark"}
+    older = OlderSpark(here)
+    assert older.run(here.stream(name, **options), batches=1) == [[]]
+    streams.publish(name, [b"x"] * 3)
+    assert older.run(here.stream(name, **options), batches=1) == [[(name, 1), (name, 2), (name, 3)]]
+    with pytest.raises(ValueError, match="is that of another query"):
+        OlderSpark(here).run(here.stream(name, **options), batches=1)
 
 
 def test_it_can_be_imported_where_spark_has_no_admission_control() -> None:

@@ -222,6 +222,7 @@ def other_order(frame: DataFrame) -> DataFrame:
     return frame.mapInArrow(turn, frame.schema)
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 def test_driver_dies_between_write_and_commit(query: Query, server: NatsServer, stored: Read) -> None:
     """Twice, and each time the rows come in another order."""
     name = query.options["stream"]
@@ -259,6 +260,7 @@ writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermina
 """
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 @pytest.mark.timeout(300)
 def test_killed_driver(query: Query, streams: StreamsOf, server: NatsServer, stored: Read) -> None:
     """With all its workers, in the middle of a batch; another driver goes on from the checkpoint."""
@@ -286,6 +288,7 @@ def test_killed_driver(query: Query, streams: StreamsOf, server: NatsServer, sto
     each_once(stored(name, url=server.url))
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 def test_another_number_of_partitions(query: Query, server: NatsServer, stored: Read) -> None:
     """With `msg_id` rows are stored once. Ids from content depend on the partition: rows may repeat, none is lost."""
 
@@ -307,6 +310,7 @@ def test_another_number_of_partitions(query: Query, server: NatsServer, stored: 
     assert {found[b"%0*d" % (SIZE, i)] for i in range(ROWS)} == {1}
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 def test_killed_worker_and_server_during_a_micro_batch(
     query: Query, gate: Gate, server: NatsServer, streams: StreamsOf, stored: Read
 ) -> None:
@@ -324,6 +328,7 @@ def test_killed_worker_and_server_during_a_micro_batch(
     each_once(stored(name, url=server.url))
 
 
+@pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 def test_complete_mode_is_refused(spark: SparkSession, query: Query) -> None:
     query.add("a", range(10))
     with pytest.raises(Exception, match="outputMode complete would have to delete the messages"):

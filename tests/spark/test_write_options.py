@@ -54,6 +54,8 @@ def test_durations(text: str, seconds: float) -> None:
         ("stream", "A,A", "names no stream, or one twice"),
         ("streamPattern", "A.*", "'streamPattern': does not go with 'stream'; valid: one of the two, or neither"),
         ("publishMode", "quick", "'quick' cannot be used; valid: async (default), fast, atomic, auto"),
+        ("writeMode", "quick", "'quick' cannot be used; valid: async (default), fast, atomic, auto"),
+        ("chunk", "100", "is for atomic batches; valid: 1 to 1000 rows with writeMode=atomic"),
         ("dedup", "positional", "valid: content (default), none"),
         ("recoveryWindow", "120", "'120' is not a duration; valid: a number and ms, s, m, h or d, default 2m"),
         ("recoveryWindow", "-1s", "is not a duration"),
@@ -108,3 +110,15 @@ def test_columns_that_can_be_written() -> None:
     for headers in (MapType(TEXT, TEXT), MapType(TEXT, ArrayType(TEXT))):
         fields = [("data", VarcharType(9)), ("subject", TEXT), ("headers", headers), ("msg_id", TEXT)]
         check_columns(StructType([StructField(name, kind) for name, kind in fields]), subject=None)
+
+
+def test_chunks_of_atomic_writes() -> None:
+    assert options(writeMode="atomic").chunk == options(publishMode="atomic").chunk == 1_000
+    assert options(writeMode="ATOMIC", chunk="250").chunk == 250
+    for given, said in (
+        ({"writeMode": "atomic", "chunk": "1001"}, "more than a server takes"),
+        ({"writeMode": "atomic", "publishMode": "atomic"}, "another name of publishMode"),
+        ({"atomicBy": "a", "chunk": "10"}, "does not go with atomicBy"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            options(**given)

@@ -9,6 +9,8 @@ import json
 import os
 import pickle
 import signal
+import time
+import urllib.request
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -16,14 +18,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import nats
 import pyarrow as pa
+import pyspark
+import pytest
 from jetarrow.server import NatsServer
 from jetarrow.spark.datasource import JetStreamSource
+from jetarrow.spark.schema import arrow_schema
 from jetarrow.spark.source.partitioning import StreamRange
 from jetarrow.spark.source.stream_reader import JetStreamStreamReader
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from .. import tools
@@ -31,8 +35,14 @@ from .. import tools
 T = TypeVar("T")
 # Seconds: a JVM may have to start workers first.
 PATIENCE = 60.0
+LIMITS = {"maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger"}
 free_ports = tools.free_ports
 wait_until = functools.partial(tools.wait_until, patience=PATIENCE)
+
+
+def release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(int(number) for number in version.split(".")[:2])
 
 
 class Socket(NamedTuple):
@@ -220,7 +230,9 @@ class Here:
         return self.table(columns, reader, reader.partitions())
 
     def stream(self, stream: str | None = None, **options: object) -> JetStreamStreamReader:
-        """A streaming reader as a new process of the driver has it."""
+        """A streaming reader as a new process of the driver has it. Limits skip the test where Spark has none."""
+        if options.keys() & LIMITS and release(pyspark.__version__) < (4, 2):
+            pytest.skip(f"limits per micro-batch need Spark 4.2, this is {pyspark.__version__}")
         source = self.source(stream, **options)
         schema = source.schema()
         assert isinstance(schema, StructType)
@@ -235,7 +247,7 @@ class Here:
         # Spark pickles them too, and demands exactly this schema.
         parts = pickle.loads(pickle.dumps(list(partitions)))
         batches = [batch for part in parts for batch in reader.read(part)]
-        return pa.Table.from_batches(batches, to_arrow_schema(schema, timezone="UTC"))
+        return pa.Table.from_batches(batches, arrow_schema(schema))
 
 
 class Stored(NamedTuple):
@@ -245,3 +257,17 @@ class Stored(NamedTuple):
     data: bytes
     id: str | None
     headers: dict[str, list[str]]
+
+
+def bytes_out(monitor: int) -> int:
+    """Bytes that a server has sent to its clients; its configuration must contain `http: 127.0.0.1:<monitor>`.
+
+    The server updates the counter a moment after it has sent, so it is read until it no longer changes.
+    """
+    seen = -1
+    while True:
+        with urllib.request.urlopen(f"http://127.0.0.1:{monitor}/varz", timeout=10) as answer:
+            last, seen = seen, int(json.load(answer)["out_bytes"])
+        if seen == last:
+            return seen
+        time.sleep(0.1)

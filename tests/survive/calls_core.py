@@ -75,6 +75,18 @@ def jetstream_manager(at: Setting) -> None:
     at.nc.jetstream_manager()
 
 
+@call("System.varz")
+def system_varz(at: Setting) -> None:
+    at.freeze()
+    at.nc.system(timeout=LONG).varz()
+
+
+@call("Client.trace")
+def trace(at: Setting) -> None:
+    at.freeze()
+    at.nc.trace(at.subject, timeout=LONG)
+
+
 @call("Subscription.next_msg")
 def next_msg(at: Setting) -> None:
     sub = at.nc.subscribe("nobody.publishes")

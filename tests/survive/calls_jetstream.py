@@ -174,6 +174,13 @@ def lag(at: Setting) -> None:
     at.nc.jetstream(timeout=LONG).lag()
 
 
+@call("JetStreamManager.doctor")
+def doctor(at: Setting) -> None:
+    """It requests consumers in threads."""
+    at.freeze()
+    at.nc.jetstream(timeout=LONG).doctor()
+
+
 @call("Sink.run")
 def sink_run(at: Setting) -> None:
     """It waits for the stream in a thread of its own, and releases its folder."""
@@ -182,3 +189,13 @@ def sink_run(at: Setting) -> None:
         sink.step()
         at.freeze()
         sink.run()
+
+
+@call("Sink.lag")
+def sink_lag(at: Setting) -> None:
+    """It asks for the stream's state in a thread of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        sink = at.nc.jetstream(timeout=LONG).to_parquet(at.stream, folder, rows=5)
+        sink.step()
+        at.freeze()
+        sink.lag()

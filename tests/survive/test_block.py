@@ -73,8 +73,8 @@ REQUESTS = named("""
     JetStreamManager: delete_msg get_last_msg get_msg backup_stream counter restore_stream unpin_consumer
     Stream: delete_msg direct_get direct_get_last_for_subject get_last_msg get_msg info purge
     Stream: consumer_names consumers create_consumer delete_consumer get_consumer get_or_create_consumer update_consumer
-    Stream: backup counter delete update
-    Consumer: delete info pause reset resume unpin
+    Stream: backup counter delete remove_peer step_down update
+    Consumer: delete info pause reset resume step_down unpin
     PullSubscription: consumer_info destroy
     PushSubscription: consumer_info destroy
     JetStream: keep_dead_letters pull_subscribe_bind subscribe_bind
@@ -114,6 +114,7 @@ THE_SAME = {
     "Sink.close": "Sink.run",
     "Sink.__exit__": "Sink.run",
     "Subscription.messages": "Subscription.__iter__",
+    **dict.fromkeys(named("System: accountz connz gatewayz healthz jsz leafz ping routez subsz"), "System.varz"),
     # Their __exit__ is their close().
     "Advisories.__exit__": "Advisories.close",
     "KeyWatcher.__exit__": "KeyWatcher.stop",
@@ -137,7 +138,7 @@ TOLD = named("""
 # Calls that make no request.
 LOCAL = named("""
     Msg: __delattr__ __eq__ __getstate__ __reduce_ex__ __setattr__ __setstate__
-    Client: __enter__ ack_latency metrics metrics_by_verb msg_class jetstream jsm new_inbox set_server_pool
+    Client: __enter__ ack_latency metrics metrics_by_verb msg_class jetstream jsm new_inbox set_server_pool system
     JetStream: is_status_msg latest publish_async_pending publisher read
     JetStreamManager: advisories get_options jetstream stream
     Stream: consumer
@@ -218,6 +219,7 @@ def test_calls_listed_as_non_blocking_return_from_a_frozen_server(server: NatsSe
         "Client.jetstream": nc.jetstream,
         "Client.jsm": nc.jsm,
         "Client.new_inbox": nc.new_inbox,
+        "Client.system": nc.system,
         "Client.set_server_pool": lambda: nc.set_server_pool([server.url]),
         "Client.subscribe": lambda: nc.subscribe("b"),
         "JetStream.is_status_msg": lambda: js.is_status_msg(None),

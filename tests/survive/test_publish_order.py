@@ -162,7 +162,7 @@ async def test_a_batch_ends_in_time_when_the_server_stops_reading(own_server: Na
     async with await jetarrow.connect(own_server.url, ping_interval=60) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"], allow_batched=True, allow_atomic=True)
-        sent = 0
+        sent, before = 0, nc.stats["in_msgs"]
 
         def blocks() -> Iterator[pa.RecordBatch]:
             nonlocal sent
@@ -170,6 +170,8 @@ async def test_a_batch_ends_in_time_when_the_server_stops_reading(own_server: Na
                 if number == 1 and mode != "atomic":
                     # The first block is stored before the server stops.
                     wait_until(lambda: looks.stream_info("S").state.messages == 20)
+                    if mode == "window":
+                        wait_until(lambda: nc.stats["in_msgs"] >= before + 20)
                     own_server.pause()
                 sent += 20
                 yield pa.record_batch({"data": [b"x" * 500_000] * 20})

@@ -19,6 +19,7 @@ from pathlib import Path
 from jetarrow._spawn import find_executable
 
 from .figures import Figure
+from .page import Result, with_result
 
 # Number in the yardstick, name, module.
 EXPERIMENTS = {
@@ -59,42 +60,28 @@ def one(module: str, form: str) -> None:
     print("\n" + json.dumps([asdict(figure) for figure in figures]))
 
 
-def run(name: str, form: str) -> str:
-    """A row of the table."""
+def run(name: str, form: str) -> Result:
+    """Runs an experiment in a child process."""
     load, begin = os.getloadavg()[0], time.monotonic()
     command = [sys.executable, "-m", "tests.yardstick", "--child", EXPERIMENTS[name], form]
+    found: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired:
-        found, verdict = f"it hung for {PATIENCE} s", "FAILED"
+        failed = (f"it hung for {PATIENCE} s",)
     else:
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["no word"]
-            found, verdict = f"ended with {lines[-1][:200]}", "FAILED"
+            failed = (f"ended with {lines[-1][:200]}",)
         else:
             figures = [Figure(**entry) for entry in json.loads(done.stdout.strip().splitlines()[-1])]
-            found = "; ".join(str(figure) for figure in figures)
-            wrong = [figure for figure in figures if not figure.passed]
-            verdict = "passed" if not wrong else "FAILED: " + "; ".join(str(figure) for figure in wrong)
+            found = tuple(map(str, figures))
+            failed = tuple(str(figure) for figure in figures if not figure.passed)
     took = time.monotonic() - begin
-    found = found.replace("|", "\\|")
     number = list(EXPERIMENTS).index(name) + 1
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    return f"| {number} {name} | {form.lower()} | {when} | {took:.0f} s, load {load:.0f} | {verdict} | {found} |"
-
-
-def write(row: str) -> None:
-    """The row takes the place of the last one of the same experiment and form."""
-    begin, end = "<!-- yardstick -->\n", "<!-- /yardstick -->"
-    head, _, rest = DOCS.read_text("utf-8").partition(begin)
-    table, _, tail = rest.partition(end)
-    lines = table.strip().splitlines()
-    key = row.split(" | ")[:2]
-    lines = [line for line in lines if line.split(" | ")[:2] != key] + [row]
-    title, rows = lines[:2], lines[2:]
-    # By number; the full form before the short one.
-    rows.sort(key=lambda line: (int(line.split()[1]), line.split(" | ")[1]))
-    DOCS.write_text(head + begin + "\n".join(title + rows) + "\n" + end + tail, "utf-8")
+    return Result(number, name, form.lower(), when, f"{took:.0f} s, load {load:.0f}", found, failed)
 
 
 def main(arguments: list[str]) -> int:
@@ -109,11 +96,11 @@ def main(arguments: list[str]) -> int:
     print(f"{version}, Python {sys.version.split()[0]}", flush=True)
     failed = False
     for name in names:
-        row = run(name, form)
-        print(row, flush=True)
-        failed |= "| passed |" not in row
+        result = run(name, form)
+        print(result.row, result.section, sep="\n", flush=True)
+        failed |= bool(result.failed)
         if "--write" in arguments:
-            write(row)
+            DOCS.write_text(with_result(DOCS.read_text("utf-8"), result), "utf-8")
     return int(failed)
 
 

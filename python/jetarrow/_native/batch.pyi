@@ -3,6 +3,7 @@
 from typing import Any, final
 
 from jetarrow.core.session import Session
+from jetarrow.jetstream.json_rules import JsonRules
 from typing_extensions import CapsuleType
 
 @final
@@ -39,12 +40,13 @@ class Batch:
     def payload(self) -> bytes:
         """Return the payloads of all rows, concatenated; empty if there is no column `data`."""
 
-    def decode(self, schema: object, mode: str) -> Batch:
+    def decode(self, schema: object, mode: str, rules: JsonRules) -> Batch:
         """Decode `data` from JSON.
 
         Args:
             schema: Any object with an Arrow schema.
             mode: As in `Connection.read`.
+            rules: Time zone and unit of timestamps, and tolerance.
 
         Returns:
             The rows with `value` instead of `data`.

@@ -29,9 +29,6 @@ class ContentIds:
             ValueError: There is no column `data`.
         """
 
-    def forget(self) -> None:
-        """Remove the rows that were not seen since the last call."""
-
 @final
 class Ids:
     """A column of strings; any Arrow library can import it without a copy."""

@@ -96,6 +96,8 @@ class PublishVerbs:
         timeout: float,
         resend: bool | None,
         progress: Callable[[int, int | None], object] | None,
+        chunk: int | None = None,
+        split: bool = False,
         first_row: int = 0,
         ignore_extra: bool = False,
     ) -> Call[PublishOutcome]:
@@ -116,6 +118,8 @@ class PublishVerbs:
             resend: After a disconnect: None resends rows with an id within the stream's duplicate window, True resends
                 all rows, False none.
             progress: Called with the completed rows and, if it is known, the number of rows.
+            chunk: With "atomic", the rows of one batch, 1 to 1,000. Default: all rows are one batch.
+            split: A rejected row leaves its chunk, which is sent again. Default: the whole chunk is rejected.
             first_row: Number of the first row, for error texts, `FailedRow.row` and `BatchError.row`. Default: 0.
             ignore_extra: Ignore unknown columns of a table instead of rejecting them.
 

@@ -31,6 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing:
         print(f'jetarrow: {", ".join(missing)} not installed: run pip install "jetarrow[cli]"', file=sys.stderr)
         return 1
-    from jetarrow.cli.run import run
+    from jetarrow.cli import signals
 
-    return run(sys.argv[1:] if arguments is None else arguments)
+    # Imports take most of the time of a short command, and Ctrl-C may interrupt them.
+    with signals.handled():
+        try:
+            from jetarrow.cli.run import run
+
+            return run(sys.argv[1:] if arguments is None else arguments)
+        except KeyboardInterrupt:
+            return signals.exit_code()

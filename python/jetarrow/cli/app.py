@@ -6,7 +6,27 @@ from typing import Annotated, Any
 
 import typer
 
-from jetarrow.cli import bench, consumer, context, kv, latest, load, objects, publish, read, serve, sink, stream, top
+from jetarrow.cli import (
+    bench,
+    consumer,
+    context,
+    doctor,
+    kv,
+    lag,
+    latest,
+    load,
+    manual,
+    objects,
+    publish,
+    read,
+    report,
+    serve,
+    server,
+    sink,
+    stream,
+    top,
+    trace,
+)
 from jetarrow.cli.subcommand import JSON, with_connection
 
 app = typer.Typer(
@@ -17,7 +37,27 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # Streams, their consumers, messages in and out, stores, and the server.
-for module in (serve, context, stream, consumer, publish, load, read, latest, sink, kv, objects, top, bench):
+for module in (
+    serve,
+    context,
+    stream,
+    consumer,
+    lag,
+    publish,
+    load,
+    read,
+    latest,
+    sink,
+    kv,
+    objects,
+    report,
+    top,
+    server,
+    trace,
+    doctor,
+    bench,
+    manual,
+):
     module.add_to(app)
 
 

@@ -13,6 +13,7 @@ from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.parquet_commit import parent
 from jetarrow.jetstream.sinks.partitions import NULL, split
 from jetarrow.jetstream.sinks.rows import Shape, from_text
+from jetarrow.jetstream.sinks.state import State
 
 if TYPE_CHECKING:
     import pyarrow
@@ -53,7 +54,7 @@ def verify_archive(js: JetStream, path: str, *, subjects: list[str] | None = Non
     Args:
         js: A blocking context.
         path: The folder or its URI.
-        subjects: The `subjects=` of the sink; without them messages of other subjects count as missing.
+        subjects: The `subjects=` of the sink. Default: those in its last record.
 
     Raises:
         SinkError: The folder is not an archive, or cannot be read.
@@ -78,11 +79,13 @@ def verify_archive(js: JetStream, path: str, *, subjects: list[str] | None = Non
     archive = _Archive(table, kinds)
     end = min(newest["last_seq"], info.state.last_seq) + 1
     if info.state.first_seq < end:
-        options: dict[str, Any] = {} if schema is None else {"schema": schema}
+        zone, numbers = State.of(newest).rules
+        options: dict[str, Any] = {"time_zone": zone, "timestamp_numbers": numbers}
+        options |= {} if schema is None else {"schema": schema}
         with js.read(
             newest["stream"],
             end_seq=end,
-            subjects=subjects,
+            subjects=subjects if subjects is not None else list(State.of(newest).subjects) or None,
             timestamp_unit=columns.field("timestamp").type.unit,
             **options,
         ) as reader:

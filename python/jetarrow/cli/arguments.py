@@ -9,6 +9,7 @@ import typer
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")]
+Storage = Annotated[Literal["file", "memory"], typer.Option(help="Storage on the server.")]
 Subjects = Annotated[
     list[str] | None,
     typer.Option("--subject", help="Only these subjects; repeat the option for more.", metavar="FILTER"),
@@ -19,6 +20,13 @@ Schema = Annotated[
         help="Decodes JSON: infer, 'id BIGINT, name STRING', or a file with a schema; none keeps bytes.",
         metavar="SCHEMA",
     ),
+]
+TimeZone = Annotated[
+    str, typer.Option(help="Zone of JSON times without an offset: UTC, Europe/Berlin, +02:00.", metavar="ZONE")
+]
+TimestampNumbers = Annotated[
+    Literal["error", "seconds", "millis", "micros", "nanos"],
+    typer.Option(help="Unit of JSON numbers in timestamp fields; with error their rows are malformed."),
 ]
 Payload = Annotated[
     Literal["json", "arrow"],

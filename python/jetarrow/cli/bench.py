@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jetarrow.cli.arguments import Storage
+from jetarrow.cli.json_shape import array_of
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
@@ -25,16 +27,19 @@ _ONE_BY_ONE = 500
 _BATCH = 10_000
 
 
+_SHAPE = array_of("step messages seconds per_second bytes_per_second median_ms")
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the subcommand."""
-    verb(app, "bench", example="jetarrow bench --msgs 1000000 --size 256B")(bench)
+    verb(app, "bench", example="jetarrow bench --msgs 1000000 --size 256B", json=_SHAPE)(bench)
 
 
 def bench(
     session: Session,
     msgs: Annotated[int, typer.Option(help="Number of messages.", min=1)] = 100_000,
     size_: Annotated[str, typer.Option("--size", help="Size of a payload.", metavar="SIZE")] = "128B",
-    storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
+    storage: Storage = "file",
     replicas: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=5)] = 1,
 ) -> None:
     """Measures publishing, reading and fetching with a temporary stream, which is removed at the end."""

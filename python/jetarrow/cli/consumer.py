@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jetarrow.cli import lag as lag_table
 from jetarrow.cli.arguments import Stream, Yes
+from jetarrow.cli.json_shape import an_object, array_of
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
@@ -17,6 +19,16 @@ if TYPE_CHECKING:
     from jetarrow.js.api import ConsumerInfo
 
 group = typer.Typer(no_args_is_help=True, help="Consumers: list, show, lag, pause, resume, remove.")
+
+# Keys of a consumer in a list, and of the server's response.
+_ROW = (
+    "stream name kind durable filter_subjects pending ack_pending redelivered waiting ack_floor delivered last_active"
+    " paused"
+)
+_INFO = (
+    "type stream_name name created config delivered ack_floor num_ack_pending num_redelivered num_waiting num_pending"
+    " ts? cluster? paused? pause_remaining? push_bound? priority_groups?"
+)
 
 Consumer = Annotated[str, typer.Argument(metavar="CONSUMER", help="The consumer.")]
 
@@ -47,7 +59,12 @@ def row(info: ConsumerInfo) -> dict[str, Any]:
     }
 
 
-@verb(group, "ls", example="jetarrow consumer ls ORDERS")
+@verb(
+    group,
+    "ls",
+    example="jetarrow consumer ls ORDERS",
+    json=array_of(_ROW),
+)
 def ls(session: Session, stream: Stream) -> None:
     """Lists the consumers of a stream."""
     columns = (
@@ -64,7 +81,12 @@ def ls(session: Session, stream: Stream) -> None:
     session.rows(rows, columns, f"stream {stream} has no consumers")
 
 
-@verb(group, "info", example="jetarrow consumer info ORDERS billing")
+@verb(
+    group,
+    "info",
+    example="jetarrow consumer info ORDERS billing",
+    json=an_object(_INFO),
+)
 def info(session: Session, stream: Stream, name: Consumer) -> None:
     """Shows configuration and state of a consumer; `--json` writes the server's response."""
     found = session.js.consumer_info(stream, name)
@@ -95,29 +117,22 @@ def info(session: Session, stream: Stream, name: Consumer) -> None:
     )
 
 
-@verb(group, "lag", example="jetarrow consumer lag ORDERS")
+@verb(
+    group,
+    "lag",
+    example="jetarrow consumer lag ORDERS",
+    json=lag_table.SHAPE,
+)
 def lag(
     session: Session,
-    stream: Annotated[
-        str | None, typer.Argument(metavar="[STREAM]", help="The stream; all streams if omitted.")
-    ] = None,
+    stream: Annotated[str | None, typer.Argument(metavar="STREAM", help="The stream; all streams if omitted.")] = None,
+    temporary: lag_table.Temporary = False,
 ) -> None:
-    """Lists the lag of consumers in messages and in time, the largest first."""
-    rows = session.js.lag(stream).to_pylist()
-    rows.sort(key=lambda row: (-(row["num_pending"] + row["num_ack_pending"]), row["stream"], row["consumer"]))
-    columns = (
-        Column("stream", "Stream"),
-        Column("consumer", "Consumer"),
-        Column("num_pending", "To come"),
-        Column("num_ack_pending", "Unacknowledged"),
-        Column("num_redelivered", "Redelivered"),
-        Column("behind", "Behind", lambda behind: "" if behind is None else show_span(behind.total_seconds()) or "0s"),
-        Column("last_active", "Last active", show_time),
-    )
-    session.rows(rows, columns, "no consumers")
+    """Lists the lag of consumers in messages and in time, the largest first; `sink ls` lists that of sinks."""
+    lag_table.write(session, stream, temporary=temporary)
 
 
-@verb(group, "pause", example="jetarrow consumer pause ORDERS billing 1h")
+@verb(group, "pause", example="jetarrow consumer pause ORDERS billing 1h", json=an_object("paused pause_until"))
 def pause(
     session: Session,
     stream: Stream,
@@ -129,14 +144,14 @@ def pause(
     session.done(f"paused consumer {name} until {show_utc(until)}", paused=answer.paused, pause_until=plain_time(until))
 
 
-@verb(group, "resume", example="jetarrow consumer resume ORDERS billing")
+@verb(group, "resume", example="jetarrow consumer resume ORDERS billing", json=an_object("paused"))
 def resume(session: Session, stream: Stream, name: Consumer) -> None:
     """Resumes the deliveries of a paused consumer."""
     answer = session.js.resume_consumer(stream, name)
     session.done(f"resumed consumer {name}", paused=answer.paused)
 
 
-@verb(group, "rm", example="jetarrow consumer rm ORDERS billing --yes")
+@verb(group, "rm", example="jetarrow consumer rm ORDERS billing --yes", json=an_object("removed"))
 def rm(session: Session, stream: Stream, name: Consumer, yes: Yes = False) -> None:
     """Removes a consumer, but no messages."""
     session.confirm(f"Remove consumer {name} of stream {stream}?", yes=yes)

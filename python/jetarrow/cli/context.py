@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from jetarrow.cli.arguments import Yes
+from jetarrow.cli.json_shape import an_object, array_of
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
@@ -59,9 +60,9 @@ def _read(name: str) -> dict[str, Any]:
             f"could not read context {name!r}: it does not exist; known contexts: {known}"
         ) from None
     except ValueError:
-        raise ValueError(f"could not read context {name!r}: {path} is not valid JSON") from None
+        raise RuntimeError(f"could not read context {name!r}: {path} is not valid JSON") from None
     if not isinstance(said, dict):
-        raise ValueError(f"could not read context {name!r}: {path} does not hold a JSON object")
+        raise RuntimeError(f"could not read context {name!r}: {path} does not hold a JSON object")
     said = {key: value for key, value in said.items() if value not in ("", None, False)}
     is_token = "user" in said and not any(key in said for key in _LOGINS)
     return {key: MASK if is_token and key == "user" else _masked(key, value) for key, value in said.items()}
@@ -97,7 +98,7 @@ def _write(path: Path, text: str) -> None:
         raise
 
 
-@verb(group, "ls", example="jetarrow context ls", server=False)
+@verb(group, "ls", example="jetarrow context ls", json=array_of("name selected url description"), server=False)
 def ls(session: Session) -> None:
     """Lists the contexts; a star marks the selected one."""
     chosen, rows = context_files.selected(), []
@@ -114,11 +115,17 @@ def ls(session: Session) -> None:
     session.rows(rows, columns, "no contexts; create one: jetarrow context add prod --server nats://host:4222")
 
 
-@verb(group, "show", example="jetarrow context show prod", server=False)
+@verb(
+    group,
+    "show",
+    example="jetarrow context show prod",
+    json=an_object("name file url? description? user? password? creds? nkey? ca? cert? key? jetstream_domain?"),
+    server=False,
+)
 def show(
     session: Session,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The context; the selected one if omitted.")
+        str | None, typer.Argument(metavar="NAME", help="The context; the selected one if omitted.")
     ] = None,
 ) -> None:
     """Shows the fields of a context with its secrets masked."""
@@ -129,7 +136,7 @@ def show(
     session.facts(said, said.items())
 
 
-@verb(group, "select", example="jetarrow context select prod", server=False)
+@verb(group, "select", example="jetarrow context select prod", json=an_object("selected"), server=False)
 def select(session: Session, name: Name) -> None:
     """Selects the context that is used if no server is given."""
     _read(name)
@@ -137,7 +144,12 @@ def select(session: Session, name: Name) -> None:
     session.done(f"selected context {name}", selected=name)
 
 
-@verb(group, "add", example="jetarrow context add prod --server tls://nats.example.com --creds ~/prod.creds")
+@verb(
+    group,
+    "add",
+    example="jetarrow context add prod --server tls://nats.example.com --creds ~/prod.creds",
+    json=an_object("name file selected"),
+)
 def add(
     session: Session,
     name: Name,
@@ -162,7 +174,7 @@ def add(
     session.done(f"created context {name}", name=name, file=str(path), selected=select)
 
 
-@verb(group, "rm", example="jetarrow context rm prod --yes", server=False)
+@verb(group, "rm", example="jetarrow context rm prod --yes", json=an_object("removed"), server=False)
 def rm(session: Session, name: Name, yes: Yes = False) -> None:
     """Removes a context."""
     _read(name)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import Payload, Schema, Stream, Subjects, schema_of
-from jetarrow.cli.row_output import Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
+from jetarrow.cli.arguments import Payload, Schema, Stream, Subjects, TimestampNumbers, TimeZone, schema_of
+from jetarrow.cli.row_output import SHAPES, Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import moment
+from jetarrow.cli.usage import exclusive
 
 if TYPE_CHECKING:
     from jetarrow.sync import Reader
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Adds the subcommand."""
-    verb(app, "latest", example="jetarrow latest ORDERS --subject 'orders.eu.*' --schema infer --to state.parquet")(
-        latest
-    )
+    verb(
+        app,
+        "latest",
+        example="jetarrow latest ORDERS --subject 'orders.eu.*' --schema infer --to state.parquet",
+        json=SHAPES,
+    )(latest)
 
 
 def latest(
@@ -35,6 +39,8 @@ def latest(
     subject: Subjects = None,
     payload: Payload = "json",
     schema: Schema = None,
+    time_zone: TimeZone = "UTC",
+    timestamp_numbers: TimestampNumbers = "error",
     columns: Columns = None,
     limit: Limit = None,
     to: To = None,
@@ -42,6 +48,7 @@ def latest(
     sql: Sql = None,
 ) -> None:
     """Reads the last message of each subject: the present or a past state of a stream."""
+    exclusive(as_of=as_of, as_of_seq=as_of_seq)
     decoded = schema_of(schema, sql, payload)
 
     def make(progress: Any) -> Reader:
@@ -53,6 +60,8 @@ def latest(
             deleted=deleted,
             format=payload,
             schema=decoded,
+            time_zone=time_zone,
+            timestamp_numbers=timestamp_numbers,
             flatten=decoded is not None,
             columns=columns_of(columns, decoded or payload == "arrow", people=for_people(session, to, sql)),
             limit=limit,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import Yes
+from jetarrow.cli.arguments import Storage, Yes
+from jetarrow.cli.json_shape import an_object, array_of
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
@@ -23,6 +24,10 @@ Bucket = Annotated[str, typer.Argument(metavar="BUCKET", help="The object store.
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The object.")]
 
 
+# Keys of an object.
+_KEYS = "name size chunks modified digest description deleted"
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the group."""
     app.add_typer(group, name="object")
@@ -31,7 +36,7 @@ def add_to(app: typer.Typer) -> None:
 def _row(info: ObjectInfo) -> dict[str, Any]:
     return {
         "name": info.name,
-        "bytes": info.size or 0,
+        "size": info.size or 0,
         "chunks": info.chunks or 0,
         "modified": info.mtime,
         "digest": info.digest,
@@ -40,7 +45,7 @@ def _row(info: ObjectInfo) -> dict[str, Any]:
     }
 
 
-@verb(group, "add", example="jetarrow object add MODELS --max-bytes 50GiB")
+@verb(group, "add", example="jetarrow object add MODELS --max-bytes 50GiB", json=an_object("bucket"))
 def add(
     session: Session,
     bucket: Bucket,
@@ -48,7 +53,7 @@ def add(
     max_bytes: Annotated[
         int | None, typer.Option(help="Maximum size of the store.", parser=size, metavar="SIZE")
     ] = None,
-    storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
+    storage: Storage = "file",
     replicas: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=5)] = 1,
     description: Annotated[str | None, typer.Option(help="Description.")] = None,
 ) -> None:
@@ -59,7 +64,7 @@ def add(
     session.done(f"created object store {bucket}", bucket=bucket)
 
 
-@verb(group, "put", example="jetarrow object put MODELS model.bin")
+@verb(group, "put", example="jetarrow object put MODELS model.bin", json=an_object(_KEYS))
 def put(
     session: Session,
     bucket: Bucket,
@@ -76,14 +81,18 @@ def put(
         def report(done: int, _total: int | None) -> None:
             bar.update(task, completed=done)
 
-        if file == "-":
-            info = store.put(name or "", sys.stdin.buffer, progress=report)
-        else:
-            info = store.put_file(name or Path(file).name, file, progress=report)
+        try:
+            if file == "-":
+                info = store.put(name or "", sys.stdin.buffer, progress=report)
+            else:
+                info = store.put_file(name or Path(file).name, file, progress=report)
+        except KeyboardInterrupt:
+            session.stopped(f"{name or Path(file).name} was not stored; run the same command again")
+            raise
     session.done(f"stored {info.name} ({show_size(info.size)})", **_row(info))
 
 
-@verb(group, "get", example="jetarrow object get MODELS model.bin --to model.bin")
+@verb(group, "get", example="jetarrow object get MODELS model.bin --to model.bin", json=an_object("file " + _KEYS))
 def get(
     session: Session,
     bucket: Bucket,
@@ -106,29 +115,33 @@ def get(
             sys.stdout.flush()
             store.get(name, sys.stdout.buffer, progress=report)
             return
-        info = store.get_file(name, target, progress=report)
+        try:
+            info = store.get_file(name, target, progress=report)
+        except KeyboardInterrupt:
+            session.stopped(f"{target} was not written; run the same command again")
+            raise
     session.done(f"wrote {target} ({show_size(info.size)})", file=target, **_row(info))
 
 
-@verb(group, "ls", example="jetarrow object ls MODELS")
+@verb(group, "ls", example="jetarrow object ls MODELS", json=(array_of("bucket size"), array_of(_KEYS, "with BUCKET")))
 def ls(
     session: Session,
     bucket: Annotated[
-        str | None, typer.Argument(metavar="[BUCKET]", help="The object store; lists the stores if omitted.")
+        str | None, typer.Argument(metavar="BUCKET", help="The object store; lists the stores if omitted.")
     ] = None,
 ) -> None:
     """Lists the stores, or the objects of one."""
     if bucket is None:
-        stores = [{"bucket": status.bucket, "bytes": status.size} for status in session.js.object_stores()]
-        heads = (Column("bucket", "Store"), Column("bytes", "Size", show_size))
+        stores = [{"bucket": status.bucket, "size": status.size} for status in session.js.object_stores()]
+        heads = (Column("bucket", "Store"), Column("size", "Size", show_size))
         session.rows(stores, heads, "no object stores; create one: jetarrow object add MODELS")
         return
     rows = [_row(info) for info in session.js.object_store(bucket).list(ignore_deletes=True)]
-    objects = (Column("name", "Object"), Column("bytes", "Size", show_size), Column("modified", "Stored", show_time))
+    objects = (Column("name", "Object"), Column("size", "Size", show_size), Column("modified", "Stored", show_time))
     session.rows(rows, objects, f"object store {bucket} has no objects")
 
 
-@verb(group, "info", example="jetarrow object info MODELS model.bin")
+@verb(group, "info", example="jetarrow object info MODELS model.bin", json=an_object(_KEYS))
 def info(session: Session, bucket: Bucket, name: Name) -> None:
     """Shows the metadata of an object."""
     row = _row(session.js.object_store(bucket).get_info(name))
@@ -137,7 +150,7 @@ def info(session: Session, bucket: Bucket, name: Name) -> None:
         [
             ("Object", row["name"]),
             ("Description", row["description"]),
-            ("Size", show_size(row["bytes"])),
+            ("Size", show_size(row["size"])),
             ("Chunks", row["chunks"]),
             ("Stored", show_time(row["modified"])),
             ("Digest", row["digest"]),
@@ -145,13 +158,11 @@ def info(session: Session, bucket: Bucket, name: Name) -> None:
     )
 
 
-@verb(group, "rm", example="jetarrow object rm MODELS model.bin --yes")
+@verb(group, "rm", example="jetarrow object rm MODELS model.bin --yes", json=an_object("removed"))
 def rm(
     session: Session,
     bucket: Bucket,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The object; the whole store if omitted.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The object; the whole store if omitted.")] = None,
     yes: Yes = False,
 ) -> None:
     """Removes an object, or an object store."""
@@ -164,7 +175,12 @@ def rm(
     session.done(f"removed {what}", removed=name or bucket)
 
 
-@verb(group, "clean", example="jetarrow object clean MODELS --older-than 1h --dry-run")
+@verb(
+    group,
+    "clean",
+    example="jetarrow object clean MODELS --older-than 1h --dry-run",
+    json=array_of("nuid name chunks size newest removed"),
+)
 def clean(
     session: Session,
     bucket: Bucket,
@@ -186,7 +202,7 @@ def clean(
             "nuid": each.nuid,
             "name": each.name,
             "chunks": each.chunks,
-            "bytes": each.bytes,
+            "size": each.bytes,
             "newest": each.newest,
             "removed": not dry_run,
         }
@@ -196,7 +212,7 @@ def clean(
         Column("nuid", "Chunks of"),
         Column("name", "Deleted object", lambda name: name or ""),
         Column("chunks", "Chunks", show_count),
-        Column("bytes", "Size", show_size),
+        Column("size", "Size", show_size),
         Column("newest", "Newest", show_time),
     )
     session.rows(rows, columns, f"object store {bucket} has no chunks to remove")

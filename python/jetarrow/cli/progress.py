@@ -36,11 +36,12 @@ class _Progress(Progress):
         terminal.guard_proxies()
 
 
-def bar(unit: str) -> Progress:
+def bar(unit: str, *, transient: bool = False) -> Progress:
     """Return a progress bar for a `with` block: count, rate and remaining time.
 
     Args:
         unit: Unit of the count; "bytes" are shown as sizes.
+        transient: Whether the bar is erased at its end.
     """
     # Without markup, because a file name in the description may contain brackets.
     columns = (
@@ -49,4 +50,5 @@ def bar(unit: str) -> Progress:
         _Done(unit),
         TimeRemainingColumn(),
     )
-    return _Progress(*columns, console=output.console(stderr=True), disable=not sys.stderr.isatty())
+    console = output.console(stderr=True)
+    return _Progress(*columns, console=console, disable=not sys.stderr.isatty(), transient=transient)

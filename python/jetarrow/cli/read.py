@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import OnRollback, Payload, Schema, Stream, Subjects, schema_of
-from jetarrow.cli.row_output import Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
+from jetarrow.cli.arguments import OnRollback, Payload, Schema, Stream, Subjects, TimestampNumbers, TimeZone, schema_of
+from jetarrow.cli.row_output import SHAPES, Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import moment
+from jetarrow.cli.usage import exclusive
 
 if TYPE_CHECKING:
     from jetarrow.sync import Reader
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     """Adds the subcommand."""
     verb(
-        app, "read", example="jetarrow read ORDERS --since 1h --sql 'select region, sum(amount) from ORDERS group by 1'"
+        app,
+        "read",
+        example="jetarrow read ORDERS --since 1h --sql 'select region, sum(amount) from ORDERS group by 1'",
+        json=SHAPES,
     )(read)
 
 
@@ -38,6 +42,8 @@ def read(
     subject: Subjects = None,
     payload: Payload = "json",
     schema: Schema = None,
+    time_zone: TimeZone = "UTC",
+    timestamp_numbers: TimestampNumbers = "error",
     columns: Columns = None,
     limit: Limit = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the stream until Ctrl-C.")] = False,
@@ -49,6 +55,8 @@ def read(
     """Reads a range of a stream exactly and in order; leaves no consumer on the server."""
     if sql is not None and follow:
         raise typer.BadParameter("a query needs an end; leave out --follow.", param_hint="--sql")
+    exclusive(since=since, from_seq=from_seq)
+    exclusive(until=until, until_seq=until_seq)
     decoded = schema_of(schema, sql, payload)
 
     def make(progress: Any) -> Reader:
@@ -61,6 +69,8 @@ def read(
             subjects=subject,
             format=payload,
             schema=decoded,
+            time_zone=time_zone,
+            timestamp_numbers=timestamp_numbers,
             flatten=decoded is not None,
             columns=columns_of(columns, decoded or payload == "arrow", people=for_people(session, to, sql)),
             limit=limit,

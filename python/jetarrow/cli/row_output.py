@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli import row_writers
+from jetarrow.cli import row_writers, signals
+from jetarrow.cli.json_shape import JsonShape, an_object, lines_of
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.progress import Progress
 
     from jetarrow.sync import Reader
 
 # Default columns of the output for people.
 _SHOWN = ("seq", "timestamp", "subject", "data")
+
+# Documented output of `--json`.
+SHAPES = (
+    lines_of("stream seq subject timestamp headers data", "by default"),
+    JsonShape("lines", ("the selected columns",), "with --columns, --schema or --sql"),
+    an_object("file rows", "with --to FILE"),
+)
 
 Columns = Annotated[str | None, typer.Option(help="Columns to read, separated with commas: seq,subject,value ...")]
 To = Annotated[
@@ -69,34 +78,86 @@ def write_out(
     if to is None and (session.as_json or form is not None):
         to = "-"
     form = None if to is None else row_writers.format_of(to, form)
-    # Rows written to the same terminal would break a progress bar.
-    quiet = follow or (to in (None, "-") and sql is None and sys.stdout.isatty())
-    with ExitStack() as stack:
-        report: Any = None
-        if not quiet:
-            bar = stack.enter_context(session.progress("messages"))
-            task = bar.add_task("reading", total=None)
-
-            def report(done: int, total: int | None) -> None:
-                bar.update(task, completed=done, total=total)
-
-        reader = stack.enter_context(make(report))
-        schema, batches = _batches(reader) if sql is None else _query(reader, stream, sql)
-        if reader.inferred is not None and sys.stderr.isatty():
-            session.say("inferred schema: " + ", ".join(f"{field.name} {field.type}" for field in reader.inferred))
-        writer: row_writers.Writer
-        if to is None or form is None:
-            writer = row_writers.Lines(schema.names)
-        else:
-            writer = stack.enter_context(row_writers.writing(to, form, schema, keep=lambda: follow))
-        rows = 0
-        for batch in batches:
-            writer.write(batch)
-            rows += batch.num_rows
+    run = _Run(session, make, to, form, follow=follow)
+    try:
+        run.write(stream, sql)
+    except KeyboardInterrupt:
+        run.report_stop()
+        raise
     if to not in (None, "-"):
-        session.done(f"wrote {counted(rows, 'row')} to {to}", file=to, rows=rows)
-    elif not rows and not session.as_json:
+        session.done(f"wrote {counted(run.rows, 'row')} to {to}", file=to, rows=run.rows)
+    elif not run.rows and not session.as_json:
         session.say("no rows")
+
+
+class _Run:
+    """One run of a reader into a file, stdout, or lines for people.
+
+    Attributes:
+        rows: Number of rows written.
+        position: Sequence after the last row written; None before the first one.
+    """
+
+    def __init__(self, session: Session, make: Any, to: str | None, form: str | None, *, follow: bool) -> None:
+        self.rows = 0
+        self.position: int | None = None
+        self._session, self._make, self._to, self._form, self._follow = session, make, to, form, follow
+
+    def write(self, stream: str, sql: str | None) -> None:
+        """Write all rows, or those of a query."""
+        shares_terminal = self._to in (None, "-") and sys.stdout.isatty()
+        with ExitStack() as stack:
+            bar = None
+            # Rows written to the same terminal would break a progress bar. The rows of a query arrive at its end.
+            if not self._follow and not (shares_terminal and sql is None):
+                bar = stack.enter_context(self._session.progress("messages", transient=shares_terminal))
+            reader = stack.enter_context(self._make(None if bar is None else _report_to(bar)))
+            schema, batches = _batches(reader) if sql is None else _query(reader, stream, sql)
+            if reader.inferred is not None and sys.stderr.isatty():
+                fields = ", ".join(f"{field.name} {field.type}" for field in reader.inferred)
+                self._session.say(f"inferred schema: {fields}")
+            writer: row_writers.Writer
+            if self._to is None or self._form is None:
+                writer = row_writers.Lines(schema.names)
+            else:
+                writer = stack.enter_context(
+                    row_writers.writing(self._to, self._form, schema, keep=lambda: self._follow)
+                )
+            to_file = self._to not in (None, "-")
+            for batch in batches:
+                if bar is not None and shares_terminal:
+                    bar.stop()
+                # The counts must agree with the output.
+                with signals.deferred(None if to_file else signals.STDOUT_DELAY):
+                    writer.write(batch)
+                    self.rows += batch.num_rows
+                    self.position = reader.position if sql is None else None
+
+    def report_stop(self) -> None:
+        """Write the rows of a stopped run, and how to continue."""
+        if self._to in (None, "-"):
+            if self._follow and self.position is not None:
+                self._session.stopped(
+                    f"read up to sequence {self.position - 1}; continue with --from-seq {self.position}"
+                )
+        elif not self._follow:
+            self._session.stopped(f"{self._to} was not written; run the same command again")
+        elif self.position is None:
+            self._session.stopped(f"wrote no rows to {self._to}; run the same command to continue")
+        else:
+            self._session.stopped(
+                f"wrote {counted(self.rows, 'row')} to {self._to}, up to sequence {self.position - 1}; continue with"
+                f" --from-seq {self.position} and another file"
+            )
+
+
+def _report_to(bar: Progress) -> Callable[[int, int | None], None]:
+    task = bar.add_task("reading", total=None)
+
+    def report(done: int, total: int | None) -> None:
+        bar.update(task, completed=done, total=total)
+
+    return report
 
 
 def _batches(reader: Reader) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import re
@@ -34,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
-    with terminal.guarded(), signals.handled(), masking.known(arguments), _one_line_each():
+    with terminal.guarded(), masking.known(arguments), _one_line_each():
         try:
             code = _call(arguments)
             sys.stdout.flush()
@@ -51,9 +52,14 @@ def run(arguments: Sequence[str]) -> int:
             _flush()
 
 
+@functools.cache
+def _command() -> Any:
+    return typer.main.get_command(app)
+
+
 def _call(arguments: Sequence[str]) -> int:
     try:
-        code = typer.main.get_command(app).main(list(arguments), prog_name="jetarrow", standalone_mode=False)
+        code = _command().main(list(arguments), prog_name="jetarrow", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
         raise

@@ -9,13 +9,16 @@ from typing import Annotated
 
 import typer
 
+from jetarrow.cli.json_shape import an_object
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the subcommand."""
-    verb(app, "serve", example="jetarrow serve --store-dir data", server=False)(serve)
+    verb(app, "serve", example="jetarrow serve --store-dir data", json=an_object("url pid store_dir"), server=False)(
+        serve
+    )
 
 
 def serve(
@@ -33,6 +36,10 @@ def serve(
 
     ended = threading.Event()
     former = signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    # A shell script starts background commands with SIGINT ignored, and may stop a server by it.
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with NatsServer(store_dir, config, port) as server:
             session.done(f"{server.url}", url=server.url, pid=server.pid, store_dir=str(server.store_dir))
@@ -45,3 +52,5 @@ def serve(
                 raise RuntimeError(f"nats-server stopped unexpectedly: {server.log.strip().splitlines()[-1]}")
     finally:
         signal.signal(signal.SIGTERM, former)
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)

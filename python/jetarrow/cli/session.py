@@ -6,6 +6,7 @@ import getpass
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -49,10 +50,25 @@ class Session:
     def nc(self) -> jetarrow.sync.Client:
         """The connection."""
         if self._nc is None:
-            import jetarrow.sync
-
-            self._nc = jetarrow.sync.connect(name="jetarrow", error_cb=self._warn, **self.address(), **self.options())
+            self._nc = self.connect(error_cb=self._warn)
         return self._nc
+
+    def connect(self, **more: Any) -> jetarrow.sync.Client:
+        """Open another connection with the options of the command line; the caller closes it.
+
+        Args:
+            **more: Further options of `connect`.
+        """
+        import jetarrow.sync
+
+        address = self.address()
+        try:
+            return jetarrow.sync.connect(name="jetarrow", **address, **self.options(), **more)
+        except ValueError as error:
+            # The file of the context is invalid, not the usage of the command.
+            if "context" in address and type(error) is ValueError:
+                raise RuntimeError(str(error)) from error
+            raise
 
     def _warn(self, error: Exception) -> None:
         # Errors of the first connect are part of the error that ends the command.
@@ -62,10 +78,18 @@ class Session:
     @property
     def js(self) -> jetarrow.sync.JetStream:
         """JetStream on this connection."""
+        return self.jetstream(self.nc)
+
+    def jetstream(self, nc: jetarrow.sync.Client) -> jetarrow.sync.JetStream:
+        """Return JetStream on a connection, with the options of the command line.
+
+        Args:
+            nc: The connection.
+        """
         options: dict[str, Any] = {"timeout": self.given.get("timeout") or 5.0}
         if domain := self.given.get("domain"):
             options["domain"] = domain
-        return self.nc.jetstream(**options)
+        return nc.jetstream(**options)
 
     def address(self) -> dict[str, Any]:
         """Return the server address as options of `connect`: servers, a context, or both.
@@ -169,6 +193,12 @@ class Session:
         """Write a remark to stderr."""
         output.remark(text)
 
+    def stopped(self, text: str) -> None:
+        """Write the remark of a signal that ended the command: the finished part, and how to continue."""
+        # The signal may be that of a closed terminal.
+        with suppress(OSError, ValueError):
+            self.say(f"stopped: {text}")
+
     def confirm(self, question: str, *, yes: bool) -> None:
         """Prompt before a destructive action; abort unless the answer is yes.
 
@@ -182,12 +212,13 @@ class Session:
             raise typer.BadParameter("confirmation needs a terminal; give --yes.", param_hint="--yes")
         typer.confirm(terminal.one_line(mask(question)), abort=True, err=True)
 
-    def progress(self, unit: str = "rows") -> Progress:
+    def progress(self, unit: str = "rows", *, transient: bool = False) -> Progress:
         """Return a progress bar on stderr with count, rate and remaining time; hidden unless stderr is a terminal.
 
         Args:
             unit: Unit of the count.
+            transient: Whether the bar is erased at its end.
         """
         from jetarrow.cli.progress import bar
 
-        return bar(unit)
+        return bar(unit, transient=transient)

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 # SIGHUP is sent when the terminal is closed. Windows does not have it.
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 # Exit code of a process killed by a signal, minus the number of the signal (POSIX shells).
 _SIGNAL_CODE = 128
+# Maximum delay in seconds of a signal by a write to stdout, which may be a pipe that nothing reads.
+STDOUT_DELAY = 1.0
 # Exit code that typer returns for every KeyboardInterrupt.
 INTERRUPTED = _SIGNAL_CODE + signal.SIGINT
+TERMINATED = _SIGNAL_CODE + signal.SIGTERM
 
 
 class _Handler:
@@ -24,12 +28,16 @@ class _Handler:
 
     Attributes:
         stopped: The latest signal; None before the first one.
+        stop: Called in a thread at the first signal, which then interrupts nothing; None interrupts.
     """
 
     def __init__(self) -> None:
         self.stopped: int | None = None
+        self.stop: Callable[[], object] | None = None
         self._deferred = 0
-        self._is_pending = False
+        self._is_pending = self._is_late = False
+        # Maximum delay in seconds of the current deferral; None for none.
+        self._most: float | None = None
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
         # systemd and terminals send SIGTERM and SIGHUP together: the second signal must not interrupt the cleanup that
@@ -37,19 +45,42 @@ class _Handler:
         is_first = self.stopped is None
         if not is_first and signum != signal.SIGINT:
             return
+        if self._is_late:
+            # Unless the block has ended meanwhile.
+            is_deferred, self._is_late, self._is_pending = self._is_pending, False, False
+            if is_deferred:
+                raise KeyboardInterrupt
+            return
         self.stopped = signum
         if self._deferred and is_first:
             self._is_pending = True
+            if self._most is not None:
+                timer = threading.Timer(self._most, self._interrupt)
+                timer.daemon = True
+                timer.start()
+            return
+        if self.stop is not None and is_first:
+            # Daemon, so that a second Ctrl-C ends the process while this one still waits.
+            threading.Thread(target=self.stop, name="stop", daemon=True).start()
             return
         raise KeyboardInterrupt
 
+    def _interrupt(self) -> None:
+        """Interrupt a block that still defers a signal, such as a write to a pipe that nothing reads."""
+        # Windows cannot interrupt a thread that blocks.
+        if sys.platform != "win32" and self._is_pending:
+            self._is_late = True
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
     @contextlib.contextmanager
-    def deferred(self) -> Iterator[None]:
+    def deferred(self, most: float | None = None) -> Iterator[None]:
         self._deferred += 1
+        self._most, former = most, self._most
         try:
             yield
         finally:
             self._deferred -= 1
+            self._most = former
         if self._is_pending and not self._deferred:
             self._is_pending = False
             raise KeyboardInterrupt
@@ -63,9 +94,34 @@ def exit_code() -> int:
     return _SIGNAL_CODE + (_handler.stopped or signal.SIGINT)
 
 
-def deferred() -> contextlib.AbstractContextManager[None]:
-    """Defer a first signal to the end of the block, for writes that must not be interrupted."""
-    return _handler.deferred()
+def deferred(most: float | None = None) -> contextlib.AbstractContextManager[None]:
+    """Defer a first signal to the end of the block, for writes that must not be interrupted.
+
+    Args:
+        most: Maximum delay in seconds, after which the block is interrupted. Default: unlimited.
+    """
+    return _handler.deferred(most)
+
+
+def has_stopped() -> bool:
+    """Return whether a signal was received."""
+    return _handler.stopped is not None
+
+
+@contextlib.contextmanager
+def stopping(stop: Callable[[], object]) -> Iterator[None]:
+    """Have a first signal call a function instead of interrupting the block, so that the block completes its work.
+
+    A second Ctrl-C interrupts the block. The caller checks `has_stopped` after it.
+
+    Args:
+        stop: Ends the work of the block soon; called in another thread.
+    """
+    _handler.stop = stop
+    try:
+        yield
+    finally:
+        _handler.stop = None
 
 
 @contextlib.contextmanager

@@ -9,15 +9,25 @@ from typing import Annotated, Any
 
 import typer
 
-from jetarrow.cli import output
-from jetarrow.cli.arguments import OnRollback, Schema, Stream, Subjects, schema_of
+from jetarrow.cli import output, signals
+from jetarrow.cli.arguments import OnRollback, Schema, Stream, Subjects, TimestampNumbers, TimeZone, schema_of
+from jetarrow.cli.json_shape import an_object, array_of
+from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
+from jetarrow.cli.sink_list import KEYS, is_place, sink_rows
 from jetarrow.cli.subcommand import verb
-from jetarrow.cli.units import counted, moment, span
+from jetarrow.cli.units import counted, moment, show_behind, span
+from jetarrow.cli.usage import exclusive
+from jetarrow.core.errors import Error
+from jetarrow.jetstream.literals import SinkCompression
+from jetarrow.jetstream.sinks.state import SinkResult
 from jetarrow.sync.sinks import Sink
 
 # Misplaced files that `verify` names.
 _FILES_SHOWN = 10
+
+# Keys of the result of a run.
+_RESULT = "rows files first_seq last_seq corrupt"
 
 group = typer.Typer(no_args_is_help=True, help="Archive a stream exactly once: Parquet files, Delta tables.")
 
@@ -33,7 +43,7 @@ Rows = Annotated[int, typer.Option(help="Maximum number of rows per commit.", mi
 Wait = Annotated[str, typer.Option("--every", help="Maximum wait of a commit for more rows.", metavar="SPAN")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow the stream until Ctrl-C.")]
 Durable = Annotated[str | None, typer.Option(help="Durable consumer to read from; required for work queues.")]
-Compression = Annotated[str, typer.Option(help="zstd, snappy, gzip, brotli, lz4 or none.")]
+Compression = Annotated[SinkCompression, typer.Option(help="Compression of the files.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,12 +51,19 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="sink")
 
 
-@verb(group, "parquet", example="jetarrow sink parquet ORDERS /data/orders --schema infer --partition-by date --follow")
+@verb(
+    group,
+    "parquet",
+    example="jetarrow sink parquet ORDERS /data/orders --schema infer --partition-by date --follow",
+    json=an_object(_RESULT),
+)
 def parquet(
     session: Session,
     stream: Stream,
     target: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder, or a URI such as s3://bucket/orders.")],
     schema: Schema = None,
+    time_zone: TimeZone = "UTC",
+    timestamp_numbers: TimestampNumbers = "error",
     subject: Subjects = None,
     since: Since = None,
     from_seq: FromSeq = None,
@@ -69,18 +86,27 @@ def parquet(
         rows=rows,
         compression=compression,
         durable=durable,
+        time_zone=time_zone,
+        timestamp_numbers=timestamp_numbers,
         on_rollback=on_rollback,
         follow=follow,
     )
     _run(session, partial(session.js.to_parquet, stream, target, **options), target)
 
 
-@verb(group, "delta", example="jetarrow sink delta ORDERS /data/orders --schema 'id BIGINT, region STRING'")
+@verb(
+    group,
+    "delta",
+    example="jetarrow sink delta ORDERS /data/orders --schema 'id BIGINT, region STRING'",
+    json=an_object(_RESULT),
+)
 def delta(
     session: Session,
     stream: Stream,
     target: Annotated[str, typer.Argument(metavar="TABLE", help="A folder, or a URI such as s3://bucket/orders.")],
     schema: Schema = None,
+    time_zone: TimeZone = "UTC",
+    timestamp_numbers: TimestampNumbers = "error",
     subject: Subjects = None,
     since: Since = None,
     from_seq: FromSeq = None,
@@ -104,13 +130,57 @@ def delta(
         rows=rows,
         compression=compression,
         durable=durable,
+        time_zone=time_zone,
+        timestamp_numbers=timestamp_numbers,
         on_rollback=on_rollback,
         follow=follow,
     )
     _run(session, partial(session.js.to_delta, stream, target, app_id=app_id, **options), target)
 
 
-@verb(group, "verify", example="jetarrow sink verify /data/orders")
+@verb(group, "ls", example="jetarrow sink ls ORDERS /data", json=array_of(KEYS))
+def ls(
+    session: Session,
+    where: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="STREAM|FOLDER",
+            help="Streams whose sinks are listed, default all; folders and URIs to search, default this folder.",
+        ),
+    ] = None,
+) -> None:
+    """Lists sinks with their position and lag: archives in folders, and durable consumers that sinks created.
+
+    A sink stores its position with its data, so the server does not know archives without a durable consumer.
+    """
+    places = [one for one in where or () if is_place(one)]
+    streams = [one for one in where or () if not is_place(one)]
+    for name in streams:
+        session.js.stream_info(name)
+    columns = (
+        Column("stream", "Stream"),
+        Column("target", "Target"),
+        Column("format", "Format"),
+        Column("position", "Position"),
+        Column("lag", "Lag"),
+        Column("behind", "Behind", show_behind),
+        Column("durable", "Consumer"),
+        Column("writer", "Written by"),
+    )
+    rows = sink_rows(session.js, places or ["."], streams, durables=bool(streams) or not places)
+    of = f" of {', '.join(streams)}" if streams else ""
+    session.rows(rows, columns, f"no sinks{of} in {', '.join(places) or 'this folder'}")
+    for row in rows if not session.as_json else ():
+        if row["problem"]:
+            session.say(f"{row['target']}: {row['problem']}")
+
+
+@verb(
+    group,
+    "verify",
+    example="jetarrow sink verify /data/orders",
+    json=an_object("rows compared misplaced missing twice files"),
+)
 def verify(
     session: Session,
     target: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of sink parquet, or its URI.")],
@@ -143,6 +213,7 @@ def _options(
     **same: Any,
 ) -> dict[str, Any]:
     """Map the options to keywords of `to_parquet` and `to_delta`; `same` has equal names."""
+    exclusive(since=since, from_seq=from_seq)
     return {
         "schema": schema_of(schema),
         "subjects": subject,
@@ -155,14 +226,39 @@ def _options(
 
 
 def _run(session: Session, make: Callable[..., Sink], target: str) -> None:
+    """Run a sink; a signal has it commit the rows that it holds."""
+    try:
+        result = _archived(session, make)
+    except KeyboardInterrupt as error:
+        # A second Ctrl-C, during the last commit.
+        rows = getattr(error, "partial", SinkResult()).rows
+        session.stopped(
+            f"wrote {counted(rows, 'row')} to {target}, without the last commit; run the same command to continue"
+        )
+        raise
+    corrupt = f", {counted(result.corrupt, 'undecodable row')} to _corrupt" if result.corrupt else ""
+    written = f"wrote {counted(result.rows, 'row')} to {counted(result.files, 'file')} of {target}{corrupt}"
+    if session.as_json or not signals.has_stopped():
+        session.done(written, **result._asdict())
+    if not signals.has_stopped():
+        return
+    until = "" if result.last_seq is None else f", up to sequence {result.last_seq}"
+    session.stopped(f"{written}{until}; run the same command to continue")
+    raise KeyboardInterrupt
+
+
+def _archived(session: Session, make: Callable[..., Sink]) -> SinkResult:
     with session.progress("messages") as bar:
         task = bar.add_task("archiving", total=None)
 
         def report(done: int, total: int | None) -> None:
             bar.update(task, completed=done, total=total)
 
-        with make(progress=report) as sink:
-            result = sink.run()
-    corrupt = f", {counted(result.corrupt, 'undecodable row')} to _corrupt" if result.corrupt else ""
-    written = f"wrote {counted(result.rows, 'row')} to {counted(result.files, 'file')} of {target}"
-    session.done(f"{written}{corrupt}", **result._asdict())
+        with make(progress=report) as sink, signals.stopping(sink.close):
+            try:
+                return sink.run()
+            except Error as error:
+                # A signal before the start of the run has closed the sink.
+                if not signals.has_stopped() or type(error) is not Error:
+                    raise
+                return SinkResult()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from jetarrow.cli import output
-from jetarrow.cli.arguments import Stream, Yes
+from jetarrow.cli.arguments import Storage, Stream, Yes
+from jetarrow.cli.json_shape import an_object, array_of
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import counted, plain_time, show_size, show_span, show_time, size, span
+from jetarrow.cli.usage import exclusive
 
 if TYPE_CHECKING:
-    from jetarrow.js.api import StreamInfo
+    from jetarrow.js.api import RawStreamMsg, StreamInfo
 
 group = typer.Typer(no_args_is_help=True, help="Streams: list, show, create, purge, remove.")
 
@@ -22,6 +24,12 @@ group = typer.Typer(no_args_is_help=True, help="Streams: list, show, create, pur
 def add_to(app: typer.Typer) -> None:
     """Adds the group."""
     app.add_typer(group, name="stream")
+
+
+# Error code of the server for a message that does not exist (server/errors.json).
+_NO_MESSAGE = 10037
+# Keys of a stream in lists.
+ROW = "name subjects messages bytes consumers first_seq last_seq last_time storage retention replicas leader"
 
 
 def row(info: StreamInfo) -> dict[str, Any]:
@@ -53,7 +61,7 @@ _LIST = (
 )
 
 
-@verb(group, "ls", example="jetarrow stream ls")
+@verb(group, "ls", example="jetarrow stream ls", json=array_of(ROW))
 def ls(
     session: Session,
     subject: Annotated[str | None, typer.Option(help="Only streams that store this subject.")] = None,
@@ -63,23 +71,12 @@ def ls(
     session.rows(found, _LIST, "no streams; create one: jetarrow stream add ORDERS --subjects 'orders.>'")
 
 
-@verb(group, "report", example="jetarrow stream report")
-def report(session: Session) -> None:
-    """Lists the streams, the largest first, and their totals."""
-    found = sorted((row(info) for info in session.js.streams()), key=lambda one: -int(one["bytes"]))
-    columns = (
-        *_LIST[:1],
-        Column("storage", "Storage"),
-        Column("replicas", "Replicas"),
-        *_LIST[2:],
-    )
-    session.rows(found, columns, "no streams")
-    if found and not session.as_json:
-        messages, held = (sum(int(one[key]) for one in found) for key in ("messages", "bytes"))
-        session.say(f"{counted(len(found), 'stream')}, {counted(messages, 'message')}, {show_size(held)}")
-
-
-@verb(group, "info", example="jetarrow stream info ORDERS")
+@verb(
+    group,
+    "info",
+    example="jetarrow stream info ORDERS",
+    json=an_object("type config created state total? offset? limit? ts? cluster? mirror? sources? alternates? domain?"),
+)
 def info(session: Session, name: Stream) -> None:
     """Shows configuration and state of a stream; `--json` writes the server's response."""
     found = session.js.stream_info(name)
@@ -114,15 +111,22 @@ def info(session: Session, name: Stream) -> None:
     )
 
 
-@verb(group, "add", example="jetarrow stream add ORDERS --subjects 'orders.>' --max-age 7d --max-bytes 10GiB")
+@verb(
+    group,
+    "add",
+    example="jetarrow stream add ORDERS --subjects 'orders.>' --max-age 7d --max-bytes 10GiB",
+    json=an_object(ROW),
+)
 def add(
     session: Session,
     name: Stream,
     subjects: Annotated[
         list[str] | None, typer.Option(help="Subjects that it stores; repeat the option, or separate with commas.")
     ] = None,
-    storage: Annotated[str, typer.Option(help="file or memory.")] = "file",
-    retention: Annotated[str, typer.Option(help="limits, interest or workqueue.")] = "limits",
+    storage: Storage = "file",
+    retention: Annotated[
+        Literal["limits", "interest", "workqueue"], typer.Option(help="Condition for removing messages.")
+    ] = "limits",
     replicas: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=5)] = 1,
     max_age: Annotated[
         float | None, typer.Option(help="Maximum age of a message.", parser=span, metavar="SPAN")
@@ -136,13 +140,13 @@ def add(
         int | None, typer.Option(help="Maximum size of a message.", parser=size, metavar="SIZE")
     ] = None,
     discard: Annotated[
-        str, typer.Option(help="At a limit: old discards the oldest messages, new rejects new ones.")
+        Literal["old", "new"], typer.Option(help="At a limit: old discards the oldest messages, new rejects new ones.")
     ] = "old",
     dupe_window: Annotated[
         float | None, typer.Option(help="Duration for which message ids are tracked.", parser=span, metavar="SPAN")
     ] = None,
     mirror: Annotated[str | None, typer.Option(help="The stream that it mirrors.")] = None,
-    compression: Annotated[str | None, typer.Option(help="none or s2.")] = None,
+    compression: Annotated[Literal["none", "s2"] | None, typer.Option(help="Compression on disk.")] = None,
     description: Annotated[str | None, typer.Option(help="Description.")] = None,
 ) -> None:
     """Creates a stream. Without --subjects its only subject is its name."""
@@ -172,7 +176,7 @@ def add(
     session.done(f"created stream {name} ({source})", **row(made))
 
 
-@verb(group, "rm", example="jetarrow stream rm ORDERS --yes")
+@verb(group, "rm", example="jetarrow stream rm ORDERS --yes", json=an_object("removed"))
 def rm(session: Session, name: Stream, yes: Yes = False) -> None:
     """Removes a stream with all its messages and consumers."""
     if not yes:
@@ -182,7 +186,7 @@ def rm(session: Session, name: Stream, yes: Yes = False) -> None:
     session.done(f"removed stream {name}", removed=name)
 
 
-@verb(group, "purge", example="jetarrow stream purge ORDERS --subject 'orders.eu.*' --yes")
+@verb(group, "purge", example="jetarrow stream purge ORDERS --subject 'orders.eu.*' --yes", json=an_object("purged"))
 def purge(
     session: Session,
     name: Stream,
@@ -192,17 +196,18 @@ def purge(
     yes: Yes = False,
 ) -> None:
     """Removes messages of a stream: all of them, or those that the options select."""
+    exclusive(seq=seq, keep=keep)
     which = "some" if subject or seq or keep else "all"
     session.confirm(f"Remove {which} messages of stream {name}?", yes=yes)
     purged = session.js.stream(name).purge(seq=seq, subject=subject, keep=keep)
     session.done(f"purged {counted(purged, 'message')} from stream {name}", purged=purged)
 
 
-@verb(group, "subjects", example="jetarrow stream subjects ORDERS 'orders.eu.>'")
+@verb(group, "subjects", example="jetarrow stream subjects ORDERS 'orders.eu.>'", json=array_of("subject messages"))
 def subjects(
     session: Session,
     name: Stream,
-    pattern: Annotated[str, typer.Argument(metavar="[FILTER]", help="Subjects to list.")] = ">",
+    pattern: Annotated[str, typer.Argument(metavar="FILTER", help="Subjects to list.")] = ">",
 ) -> None:
     """Lists the subjects of a stream with their number of messages."""
     held = session.js.stream_info(name, subjects_filter=pattern).state.subjects or {}
@@ -214,11 +219,30 @@ def subjects(
     )
 
 
-@verb(group, "get", example="jetarrow stream get ORDERS 17")
+def _message(session: Session, name: str, seq: int | None, subject: str | None) -> RawStreamMsg:
+    """Return a stored message; the error for a missing one names it and the range of the stream."""
+    from jetarrow.js.errors import NotFoundError
+
+    try:
+        return session.js.get_msg(name, seq, subject)
+    except NotFoundError as error:
+        if error.err_code != _NO_MESSAGE:
+            raise
+        which = f"sequence {seq}" if subject is None else f"subject {subject!r}"
+        state = session.js.stream_info(name).state
+        held = f"has sequences {state.first_seq:,} to {state.last_seq:,}" if state.messages else "is empty"
+        deleted = f", {state.num_deleted:,} of them deleted" if state.num_deleted else ""
+        raise RuntimeError(
+            f"could not read {which} of stream {name!r}: no message found (err_code {_NO_MESSAGE}); the stream"
+            f" {held}{deleted}"
+        ) from error
+
+
+@verb(group, "get", example="jetarrow stream get ORDERS 17", json=an_object("seq subject timestamp headers data"))
 def get(
     session: Session,
     name: Stream,
-    seq: Annotated[int | None, typer.Argument(metavar="[SEQ]", help="The sequence.")] = None,
+    seq: Annotated[int | None, typer.Argument(metavar="SEQ", help="The sequence.")] = None,
     subject: Annotated[
         str | None, typer.Option(help="Instead of a sequence: the last message of this subject.")
     ] = None,
@@ -226,7 +250,7 @@ def get(
     """Shows one message: its payload on stdout, subject, time and headers on stderr."""
     if (seq is None) == (subject is None):
         raise typer.BadParameter("give a sequence, or --subject for the last message of a subject.")
-    message = session.js.get_msg(name, seq, subject)
+    message = _message(session, name, seq, subject)
     data = message.data or b""
     if session.as_json:
         output.json_document(

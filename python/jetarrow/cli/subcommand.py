@@ -8,15 +8,17 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
+from jetarrow.cli.json_shape import JsonShape
 from jetarrow.cli.session import Session
 from jetarrow.cli.units import span
+from jetarrow.cli.usage import Command, UsageError
 
 _P = ParamSpec("_P")
-_PANEL = "Connection"
+PANEL = "Connection"
 
 
 def _option(*names: str, help: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=_PANEL, **more)
+    return typer.Option(*names, help=help, rich_help_panel=PANEL, **more)
 
 
 # Options that are not given come from the environment, and then from the context.
@@ -58,7 +60,7 @@ def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
 
 
 def verb(
-    app: typer.Typer, name: str, *, example: str, server: bool = True
+    app: typer.Typer, name: str, *, example: str, json: JsonShape | tuple[JsonShape, ...] = (), server: bool = True
 ) -> Callable[[Callable[Concatenate[Session, _P], None]], Callable[Concatenate[Session, _P], None]]:
     """Register a function as a subcommand. Its first parameter is the session, its docstring the help.
 
@@ -66,6 +68,7 @@ def verb(
         app: The group of the subcommand.
         name: Name of the subcommand.
         example: Example call for the end of the help.
+        json: Documented output of `--json`, one shape or several.
         server: Whether it connects, so that it has connection options.
     """
 
@@ -84,12 +87,23 @@ def verb(
             before: dict[str, Any] = ctx.obj or {}
             connection = {key: given.pop(key, None) or before.get(key) for key in CONNECTION}
             with Session(as_json=as_json or before.get("as_json", False), given=connection) as session:
-                function(session, **given)  # type: ignore[call-arg]
+                try:
+                    function(session, **given)  # type: ignore[call-arg]
+                except ValueError as error:
+                    # The library raises exactly this class for an invalid argument, and subclasses for invalid data.
+                    if type(error) is not ValueError:
+                        raise
+                    raise UsageError(f"{str(error).rstrip('.')}.", ctx=ctx) from error
 
         face: Any = call
         face.__signature__ = inspect.Signature(parameters)
         face.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        app.command(name, help=inspect.getdoc(function), epilog=f"Example: [cyan]{example}[/cyan]")(face)
+        shapes = json if isinstance(json, tuple) else (json,)
+        documented = "".join(f"\n\n--json: {shape.text}" for shape in shapes)
+        epilog = f"Example: [cyan]{example}[/cyan]{documented}"
+        # typer copies the attributes to the callback of its command.
+        face.example, face.shapes = example, shapes
+        app.command(name, help=inspect.getdoc(function), epilog=epilog, cls=Command)(face)
         return function
 
     return register

@@ -97,6 +97,22 @@ def show_count(count: float | None) -> str:
     return "" if count is None else f"{count:,.0f}"
 
 
+def show_server(name: str) -> str:
+    """As `NBYIYRJW…` if the name is the id of a server, which has 56 characters; other names unchanged."""
+    return f"{name[:8]}…" if len(name) == 56 and name.startswith("N") else name
+
+
+def show_rate(per_second: float) -> str:
+    """As `1,234`: messages per second."""
+    return f"{per_second:,.0f}"
+
+
+def show_change(per_second: float) -> str:
+    """As `+1.5 MiB` or `-20 B`: change of a size per second; `0 B` without one."""
+    sign = "" if abs(per_second) < 0.5 else "-" if per_second < 0 else "+"
+    return f"{sign}{show_size(abs(per_second))}"
+
+
 def counted(count: int, noun: str) -> str:
     """As `1 row` or `4,000 rows`.
 
@@ -121,6 +137,11 @@ def show_span(seconds: float | None) -> str:
         if number:
             parts.append(f"{number}{unit}")
     return " ".join(parts[:2])
+
+
+def show_behind(behind: timedelta | None) -> str:
+    """As `1h 30m`, `0s` for none; empty if it is unknown."""
+    return "" if behind is None else show_span(behind.total_seconds()) or "0s"
 
 
 def show_time(when: datetime | str | None) -> str:

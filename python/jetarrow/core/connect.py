@@ -29,6 +29,8 @@ from jetarrow.core.options import (
     DEFAULT_MAX_RECONNECT_ATTEMPTS,
     DEFAULT_PENDING_SIZE,
     DEFAULT_PING_INTERVAL,
+    DEFAULT_RECONNECT_JITTER,
+    DEFAULT_RECONNECT_JITTER_TLS,
     DEFAULT_RECONNECT_TIME_WAIT,
     CredentialCallback,
     Credentials,
@@ -39,6 +41,7 @@ from jetarrow.core.options import (
 from jetarrow.core.publish import DEFAULT_FLUSH_TIMEOUT
 from jetarrow.core.servers import ReconnectToServerHandler
 from jetarrow.core.session import Session
+from jetarrow.core.suggestions import suggests_keywords_async
 from jetarrow.core.tls import TLS
 
 # Seconds that `close` waits for the acks of messages published to streams.
@@ -59,6 +62,7 @@ class Connect:
 
     _session: Session
 
+    @suggests_keywords_async
     async def connect(
         self,
         servers: str | list[str] = DEFAULT_SERVERS,
@@ -101,6 +105,9 @@ class Connect:
         loop: object = None,
         *,
         context: str | bool | None = None,
+        reconnect_jitter: float = DEFAULT_RECONNECT_JITTER,
+        reconnect_jitter_tls: float = DEFAULT_RECONNECT_JITTER_TLS,
+        ignore_discovered_servers: bool = False,
     ) -> None:
         """Connects to the first server that answers.
 
@@ -119,8 +126,12 @@ class Connect:
             name: Client name, shown by the server's monitoring.
             allow_reconnect: False closes the connection at the first disconnect.
             connect_timeout: Seconds for one attempt at one server; None has no limit.
-            reconnect_time_wait: Seconds between two attempts at one server, plus a random tenth at most. The first
-                attempt has no delay.
+            reconnect_time_wait: Seconds between two attempts at one server, plus the jitter. The first attempt has no
+                delay.
+            reconnect_jitter: Most seconds of a random addition to `reconnect_time_wait`, so that the clients of a
+                restarted server spread.
+            reconnect_jitter_tls: The same for connections with TLS.
+            ignore_discovered_servers: Use only the given servers, and not those that they announce.
             max_reconnect_attempts: Failed attempts after which a server is removed from the pool. The connection is
                 closed when the pool is empty. 0 or less has no limit.
             ping_interval: Seconds between pings.

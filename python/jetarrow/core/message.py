@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 from jetarrow.core import ack
 from jetarrow.core.arguments import duration
+from jetarrow.core.docstrings import documented_as, with_entries_of
 from jetarrow.core.metadata import FIELDS
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ class AsyncMessage(AnyMessage):
         """Alias of `in_progress`."""
         await self.in_progress()
 
+    @with_entries_of(nak, term)
     async def ack_with(
         self, kind: Enum | str, *, delay: float | timedelta | None = None, reason: str | None = None
     ) -> None:
@@ -242,14 +244,17 @@ class AsyncMessage(AnyMessage):
 class SyncMessage(AnyMessage):
     """As `jetarrow.aio.msg.Msg`, with blocking methods."""
 
+    @documented_as(AsyncMessage.respond)
     def respond(self, data: bytes | str) -> None:
         """As `jetarrow.aio.msg.Msg.respond`."""
         ack.respond(self, data)
 
+    @documented_as(AsyncMessage.ack)
     def ack(self) -> None:
         """As `jetarrow.aio.msg.Msg.ack`."""
         ack.send_once(self, "ack")
 
+    @documented_as(AsyncMessage.ack_sync)
     def ack_sync(self, timeout: float | timedelta | None = 1.0) -> SyncMsg:
         """As `jetarrow.aio.msg.Msg.ack_sync`."""
         ack.mark_acked(self)
@@ -262,14 +267,17 @@ class SyncMessage(AnyMessage):
             self._ackd = False
             raise
 
+    @documented_as(AsyncMessage.nak)
     def nak(self, delay: float | timedelta | None = None) -> None:
         """As `jetarrow.aio.msg.Msg.nak`."""
         ack.send_once(self, "nak", delay=duration("delay", delay) or None)
 
+    @documented_as(AsyncMessage.in_progress)
     def in_progress(self) -> None:
         """As `jetarrow.aio.msg.Msg.in_progress`."""
         ack.send(self, "in_progress")
 
+    @documented_as(AsyncMessage.term)
     def term(self, reason: str | None = None) -> None:
         """As `jetarrow.aio.msg.Msg.term`."""
         ack.send_once(self, "term", reason=reason)
@@ -278,6 +286,7 @@ class SyncMessage(AnyMessage):
         """Alias of `in_progress`."""
         self.in_progress()
 
+    @documented_as(AsyncMessage.ack_with)
     def ack_with(self, kind: Enum | str, *, delay: float | timedelta | None = None, reason: str | None = None) -> None:
         """As `jetarrow.aio.msg.Msg.ack_with`."""
         ack.ack_with(self, kind, delay, reason)

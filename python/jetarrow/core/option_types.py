@@ -39,6 +39,12 @@ class _ConnectOptions(TypedDict, total=False):
     """Seconds for one attempt at one server; default 2."""
     reconnect_time_wait: float
     """Seconds between two attempts at one server; default 2."""
+    reconnect_jitter: float
+    """Most seconds of a random addition to this wait; default 0.1."""
+    reconnect_jitter_tls: float
+    """The same for connections with TLS; default 1."""
+    ignore_discovered_servers: bool
+    """Use only the given servers, and not those that they announce; default False."""
     max_reconnect_attempts: int
     """Failed attempts after which a server is removed from the pool; 0 or less has no limit; default 60."""
     ping_interval: float

@@ -17,6 +17,9 @@ from jetarrow.core.tls import native_tls
 
 DEFAULT_INBOX_PREFIX = b"_INBOX"
 DEFAULT_PENDING_SIZE = 2 * 1024 * 1024
+# As in nats.go: seconds without and with TLS.
+DEFAULT_RECONNECT_JITTER = 0.1
+DEFAULT_RECONNECT_JITTER_TLS = 1.0
 DEFAULT_RECONNECT_TIME_WAIT = 2
 DEFAULT_MAX_RECONNECT_ATTEMPTS = 60
 DEFAULT_PING_INTERVAL = 10
@@ -216,6 +219,9 @@ def native_options(given: dict[str, Any], functions: UserFunctions) -> dict[str,
         "allow_reconnect": bool(given["allow_reconnect"]),
         "max_reconnects": attempts if attempts > 0 else None,
         "reconnect_wait": _seconds(given, "reconnect_time_wait"),
+        "reconnect_jitter": _seconds(given, "reconnect_jitter"),
+        "reconnect_jitter_tls": _seconds(given, "reconnect_jitter_tls"),
+        "ignore_discovered": bool(given["ignore_discovered_servers"]),
         "randomize": not given["dont_randomize"],
         "pending_size": max(0, _integer(given, "pending_size")),
         "retry_first": attempts < 0 and bool(given["allow_reconnect"]),

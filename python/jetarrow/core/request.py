@@ -55,6 +55,14 @@ class Request:
         return self._session.native.new_inbox()
 
 
+def no_responders(subject: str) -> NoRespondersError:
+    """The error of a request on a subject that no subscription matches."""
+    return NoRespondersError(
+        f"no responders on {subject!r} (status 503); start the service that answers on it, or check the subject and the"
+        " account"
+    )
+
+
 async def _request_old_style(
     session: Session, subject: str, payload: bytes | str, timeout: float | None, headers: Headers | None
 ) -> Msg:
@@ -69,7 +77,7 @@ async def _request_old_style(
     finally:
         sub._end()
     if (msg.headers or {}).get("Status") == "503":
-        raise NoRespondersError
+        raise no_responders(subject)
     return msg
 
 
@@ -160,7 +168,7 @@ class RequestMany:
                 except TimeoutError:
                     break
                 if count == 0 and (msg.headers or {}).get("Status") == "503" and not msg.data:
-                    raise NoRespondersError
+                    raise no_responders(subject)
                 if is_last is not None and is_last(msg):
                     break
                 count += 1

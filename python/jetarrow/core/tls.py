@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from jetarrow.core.redaction import secret_path
+from jetarrow.core.suggestions import suggests_fields
 
 __all__ = ["TLS"]
 
 PathOrPem: TypeAlias = "str | bytes | os.PathLike[str]"
 
 
+@suggests_fields
 @dataclass(frozen=True)
 class TLS:
     """TLS settings of a connection: `connect(..., tls=jetarrow.TLS(ca="ca.pem"))`.

@@ -11,14 +11,21 @@ from jetarrow._jetarrow import Msg, check_subject
 from jetarrow.core.arguments import FOREVER
 from jetarrow.core.errors import Error, NoRespondersError
 from jetarrow.core.session import Session
-from jetarrow.jetstream.errors import APIError, NotFoundError, ServiceUnavailableError
+from jetarrow.core.suggestions import did_you_mean, nearest_name
+from jetarrow.jetstream.api_requests import ApiRequest, describe_request
+from jetarrow.jetstream.errors import (
+    APIError,
+    JetStreamNotEnabledError,
+    MessageNotFoundError,
+    NotFoundError,
+    SubjectOverlapError,
+)
+from jetarrow.jetstream.filter_check import FilterCheck
+from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.models.error_codes import ErrorCode
 from jetarrow.jetstream.not_found import (
-    did_you_mean,
     expect_not_found,
     is_not_found_expected,
-    names_in_verb,
-    nearest_name,
     not_found_error,
 )
 
@@ -29,6 +36,8 @@ CONSUMER_NOT_FOUND = ErrorCode.CONSUMER_NOT_FOUND
 CONSUMER_EXISTS = ErrorCode.CONSUMER_ALREADY_EXISTS
 # Most seconds of a request for names, from which a suggestion for a misspelt name is made.
 NAMES_WAIT = 1.0
+# Most subjects of a rejected configuration for which the other stream is looked up.
+OVERLAP_LOOKUPS = 8
 
 
 class HasSession(Protocol):
@@ -63,6 +72,7 @@ class JetStreamApi:
         session: The connection.
         prefix: First tokens of the API's subjects.
         timeout: Seconds to wait for a response.
+        filters: Warns of filters that match no subject of their stream.
     """
 
     def __init__(self, session: Session, prefix: str, timeout: float | None) -> None:
@@ -70,6 +80,7 @@ class JetStreamApi:
         self.session = session
         self.prefix = prefix
         self.timeout = FOREVER if timeout is None else timeout
+        self.filters = FilterCheck()
 
     async def request(self, verb: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Any:
         """Sends a request, and returns the decoded response; raises the error in it."""
@@ -79,24 +90,44 @@ class JetStreamApi:
         try:
             text = await session.run(call)
         except NoRespondersError:
-            raise ServiceUnavailableError(
-                message=f"{verb} failed: the server answered 503 No Responders for {self.prefix}; enable JetStream, or"
-                " check the domain and the prefix"
+            raise JetStreamNotEnabledError(
+                message=f"{describe_request(verb, body).text}: the server answered 503 No Responders for"
+                f" {self.prefix}.{verb}; enable JetStream, or check the domain and the prefix"
             ) from None
         try:
             answer: Any = json.loads(text)
             failure = answer.get("error")
         except (ValueError, AttributeError):
             raise APIError(
-                message=f"{verb} failed: the response is not a JSON object; check whether another program answers"
-                f" on {self.prefix}"
+                message=f"{describe_request(verb, body).text}: the response is not a JSON object; check whether another"
+                f" program answers on {self.prefix}"
             ) from None
         if failure:
-            error = APIError.build(failure, message=f"{verb} failed")
-            raise (
-                await self.explain_not_found(error, *names_in_verb(verb)) if isinstance(error, NotFoundError) else error
-            )
+            raise await self._explain(failure, describe_request(verb, body), body or {})
         return answer
+
+    async def _explain(self, failure: Mapping[str, Any], request: ApiRequest, body: Mapping[str, Any]) -> APIError:
+        """The error of a response, with the names of the request's objects."""
+        names = {"stream": request.stream or None, "consumer": request.consumer or None}
+        error = APIError.build({**names, **failure}, message=request.text)
+        if isinstance(error, NotFoundError):
+            return await self.explain_not_found(error, request.stream, request.consumer)
+        if isinstance(error, SubjectOverlapError):
+            return await self._explain_overlap(error, request, body)
+        return error
+
+    async def _explain_overlap(
+        self, error: SubjectOverlapError, request: ApiRequest, body: Mapping[str, Any]
+    ) -> SubjectOverlapError:
+        """Adds the subject and the other stream to an error of overlapping subjects, if the server names them."""
+        for subject in (body.get("subjects") or [request.stream])[:OVERLAP_LOOKUPS]:
+            streams, _ = await self._names("STREAM.NAMES", {"subject": subject})
+            if others := [name for name in streams if name != request.stream]:
+                text = f"{request.text}: stream {others[0]!r} stores subjects of {subject!r}"
+                return type(error)(
+                    error.code, error.description, error.err_code, error.stream, message=text, subject=subject
+                )
+        return error
 
     async def explain_not_found(
         self, error: NotFoundError, stream: str, consumer: str = "", *, near: bool = True
@@ -117,10 +148,10 @@ class JetStreamApi:
             names, _ = await self._names(f"CONSUMER.NAMES.{stream}" if consumer else "STREAM.NAMES")
         return not_found_error(error, stream, consumer, nearest_name(consumer or stream, names))
 
-    async def _names(self, verb: str) -> tuple[list[str], bool]:
+    async def _names(self, verb: str, body: Mapping[str, Any] | None = None) -> tuple[list[str], bool]:
         """The first page of a list of names, and whether it is complete; an empty page if the request fails."""
         with expect_not_found(), suppress(Error):
-            answer = await self.request(verb, timeout=min(self.timeout, NAMES_WAIT))
+            answer = await self.request(verb, body, timeout=min(self.timeout, NAMES_WAIT))
             names = answer.get("streams") or answer.get("consumers") or []
             return names, len(names) == answer.get("total")
         return [], False
@@ -147,16 +178,28 @@ class JetStreamApi:
         try:
             return await session.run(call)
         except NoRespondersError:
-            raise await self.no_direct_responders(verb) from None
+            raise await self.no_direct_responders(verb, query) from None
 
-    async def no_direct_responders(self, verb: str) -> NoRespondersError:
+    async def no_direct_responders(self, verb: str, query: Mapping[str, Any] | None) -> NoRespondersError:
         """The error of a direct get that the server answered with 503 No Responders."""
-        stream = verb.split(".")[2]
+        request = describe_request(verb, query)
+        stream = request.stream
         names, all_of_them = await self._names("STREAM.NAMES")
         if stream in names:
             return NoRespondersError(
-                f"{verb} failed: 503 No Responders; set allow_direct=True for stream {stream!r}, or get without direct"
+                f"{request.text}: 503 No Responders; set allow_direct=True for stream {stream!r}, or get without direct"
             )
         text = f"stream {stream!r} does not exist"
         text = text if all_of_them else f"{text}, or does not have allow_direct"
-        return NoRespondersError(f"{verb} failed: 503 No Responders; {text}{did_you_mean(nearest_name(stream, names))}")
+        near = did_you_mean(nearest_name(stream, names))
+        return NoRespondersError(f"{request.text}: 503 No Responders; {text}{near}")
+
+
+def status_error(verb: str, query: Mapping[str, Any] | None, headers: Mapping[str, str]) -> APIError:
+    """The error of a status message that answers a request for messages, or for a backup."""
+    request = describe_request(verb, query)
+    status, description = headers.get(Header.STATUS, ""), headers.get(Header.DESCRIPTION)
+    code = int(status) if status.isdecimal() else None
+    if code == MessageNotFoundError._code:
+        return MessageNotFoundError(code, description, stream=request.stream, message=request.text)
+    return APIError.build({"code": code, "description": description, "stream": request.stream}, message=request.text)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import duration
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.errors import UnsupportedError
 from jetarrow.core.message import AnyMessage
 from jetarrow.core.session import Session
 from jetarrow.jetstream import html
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.literals import AckVerb, DecodeMode
+from jetarrow.jetstream.json_rules import JsonRules, json_rules
+from jetarrow.jetstream.literals import AckVerb, DecodeMode, TimestampNumbers
 from jetarrow.jetstream.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -114,18 +116,30 @@ class MessageBatch(Columns[Msg]):
     headers: map<string, list<string>>, data: binary`, or the requested ones. Only `headers` is nullable.
     """
 
-    def decode(self, schema: object, mode: DecodeMode = "PERMISSIVE") -> MessageBatch:
+    def decode(
+        self,
+        schema: object,
+        mode: DecodeMode = "PERMISSIVE",
+        *,
+        time_zone: str = "UTC",
+        timestamp_numbers: TimestampNumbers | None = None,
+    ) -> MessageBatch:
         """Returns the same rows with decoded JSON payloads: `value` replaces `data`.
 
         Args:
             schema: As `js.read`.
             mode: As `js.read`.
+            time_zone: As `js.read`.
+            timestamp_numbers: As `js.read`.
 
         Raises:
             DecodeError: Mode FAILFAST, and a row does not fit the schema.
             ValueError: A type cannot be decoded, or the mode is unknown.
         """
-        return self._like(self._native.decode(arrow_schema(schema), mode))
+        return self._decode(schema, mode, json_rules(schema, time_zone, timestamp_numbers))
+
+    def _decode(self, schema: object, mode: DecodeMode, rules: JsonRules) -> MessageBatch:
+        return self._like(self._native.decode(arrow_schema(schema), mode, rules))
 
     def _like(self, native: _jetarrow.Batch) -> MessageBatch:
         """A batch of the same messages with other columns."""
@@ -144,6 +158,7 @@ class MessageBatch(Columns[Msg]):
         """
         await self._ack("ack", rows)
 
+    @with_entries_of(ack)
     async def ack_sync(
         self, rows: Iterable[int] | Iterable[bool] | None = None, *, timeout: float | timedelta = 5.0
     ) -> None:

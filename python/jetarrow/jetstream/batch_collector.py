@@ -14,6 +14,7 @@ from jetarrow.core.session import Session
 from jetarrow.jetstream import models
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
+from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.literals import AckVerb, DecodeMode
 
 # Default of nats-server (JsAckWaitDefault).
@@ -69,9 +70,9 @@ class ConcatenatedBatch:
                 row -= len(part)
         raise IndexError(f"row {index} of a batch of {len(self)}")
 
-    def decode(self, schema: object, mode: DecodeMode) -> ConcatenatedBatch:
+    def decode(self, schema: object, mode: DecodeMode, rules: JsonRules) -> ConcatenatedBatch:
         """Decodes JSON payloads: `value` replaces `data`."""
-        return ConcatenatedBatch([part.decode(schema, mode) for part in self.parts])
+        return ConcatenatedBatch([part.decode(schema, mode, rules) for part in self.parts])
 
     def __arrow_c_schema__(self) -> object:
         return self.parts[0].__arrow_c_schema__()

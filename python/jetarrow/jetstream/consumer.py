@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jetarrow._jetarrow import Msg
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.errors import BadSubscriptionError, Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.manage.leaders import step_down_consumer
 from jetarrow.jetstream.messages import REQUEST_TIMEOUT, Messages
 from jetarrow.jetstream.push import PushSubscription
 
@@ -80,6 +82,26 @@ class Consumer(PullSubscription):
         """
         await self._manage.unpin_consumer(self.stream_name, self.name, group)
 
+    async def step_down(self, preferred: str | None = None) -> None:
+        """Makes the leader step down, so that the servers of the consumer elect another one.
+
+        It returns before the election, which takes less than a second; the leader delivers messages and receives acks.
+        A consumer with one replica has no other leader: nothing changes.
+
+        Args:
+            preferred: Name of the server that becomes the leader; it must have a replica. Server 2.11 or later.
+                Default: any.
+
+        Raises:
+            NotFoundError: The consumer or its stream does not exist.
+            BadRequestError: `preferred` has no replica, or is the leader.
+            ServiceUnavailableError: The server is not part of a cluster, or there is no leader at present.
+            TimeoutError: No leader answered, as during an election.
+            UnsupportedError: The server is too old for `preferred`.
+            ValueError: `preferred` is empty.
+        """
+        await step_down_consumer(self._api, self.stream_name, self.name, preferred=preferred)
+
     async def delete(self) -> bool:
         """Deletes the consumer. The messages remain in the stream.
 
@@ -96,6 +118,7 @@ class Consumer(PullSubscription):
         """
         return ConsumerMessages(self)
 
+    @with_entries_of(PullSubscription.batches, PullSubscription.fetch, PullSubscription.fetch_batch)
     def batches(
         self,
         max_messages: int = 1000,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jetarrow.core.arguments import check_whole, seconds
+from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.dead_letters import DeadLetterVerbs
@@ -25,6 +26,7 @@ class JetStreamContext(KeyValues, ObjectStores, PublishTable, Sinks, DeadLetterV
     PullSubscription = PullSubscription
     PushSubscription = PushSubscription
 
+    @suggests_keywords
     def __init__(
         self,
         conn: HasSession,

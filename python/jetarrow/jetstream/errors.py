@@ -7,21 +7,32 @@ additions. Errors that only jetarrow has are at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Any
 
 import jetarrow.core.errors as core
 from jetarrow.core.error_links import add_link
 from jetarrow.jetstream.api_errors import (
-    _ADVICE,
     APIError,
     BadRequestError,
+    ConsumerExistsError,
     ConsumerInvalidResetError,
+    ConsumerNotFoundError,
     Error,
+    JetStreamNotEnabledError,
+    MessageNotFoundError,
+    MessageTooLargeError,
     NotFoundError,
     ServerError,
     ServiceUnavailableError,
+    StreamExistsError,
+    StreamFullError,
+    StreamNotFoundError,
+    SubjectOverlapError,
+    TooManyRequestsError,
+    WrongLastSequenceError,
 )
+from jetarrow.jetstream.position_errors import DataLossError, StreamRecreatedError, StreamRolledBackError
+from jetarrow.jetstream.remedies import remedy_of
 from jetarrow.jetstream.store_errors import (
     BadBucketError,
     BadObjectMetaError,
@@ -42,6 +53,7 @@ from jetarrow.jetstream.store_errors import (
     ObjectAlreadyExists,
     ObjectDeletedError,
     ObjectNotFoundError,
+    ResumeError,
     SinkError,
     SinkLockedError,
     SinkSchemaError,
@@ -54,7 +66,9 @@ __all__ = [
     "BadRequestError",
     "BatchError",
     "BucketNotFoundError",
+    "ConsumerExistsError",
     "ConsumerInvalidResetError",
+    "ConsumerNotFoundError",
     "ConsumerSequenceMismatchError",
     "DataLossError",
     "DecodeError",
@@ -64,6 +78,7 @@ __all__ = [
     "InvalidBucketNameError",
     "InvalidKeyError",
     "InvalidObjectNameError",
+    "JetStreamNotEnabledError",
     "KeyDeletedError",
     "KeyHistoryTooLargeError",
     "KeyNotFoundError",
@@ -74,6 +89,8 @@ __all__ = [
     "LinkToLinkError",
     "MalformedMessageError",
     "MaxAckPendingError",
+    "MessageNotFoundError",
+    "MessageTooLargeError",
     "NoKeysError",
     "NoStreamResponseError",
     "NotFoundError",
@@ -81,18 +98,22 @@ __all__ = [
     "ObjectDeletedError",
     "ObjectNotFoundError",
     "PublishUnconfirmedError",
+    "ResumeError",
     "ServerError",
     "ServiceUnavailableError",
     "SinkError",
     "SinkLockedError",
     "SinkSchemaError",
+    "StreamExistsError",
+    "StreamFullError",
+    "StreamNotFoundError",
     "StreamRecreatedError",
     "StreamRolledBackError",
+    "SubjectOverlapError",
+    "TooManyRequestsError",
     "TooManyStalledMsgsError",
+    "WrongLastSequenceError",
 ]
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NoStreamResponseError(Error):
@@ -167,125 +188,6 @@ class MaxAckPendingError(TooManyStalledMsgsError):
     )
 
 
-class DataLossError(Error):
-    """The stream no longer has messages that were requested.
-
-    Args:
-        asked: The first requested sequence, or the range (first, end). Default: None.
-        available: The first sequence that the stream still has. Default: None.
-        message: The text. Default: made of the two.
-    """
-
-    def __init__(
-        self,
-        asked: int | tuple[int, int] | None = None,
-        available: int | None = None,
-        *,
-        message: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.asked = asked
-        self.available = available
-
-    def _describe(self) -> str:
-        return (
-            f"data loss: sequence {self.asked} was requested, but the stream starts at {self.available} now: a limit, a"
-            f' purge or a delete removed earlier messages; read from {self.available}, or set on_data_loss="warn"'
-        )
-
-
-class StreamRecreatedError(Error):
-    """The stream was deleted and created again under the same name, so earlier sequences refer to other messages."""
-
-    _default = (
-        "the stream was deleted and created again since the position was recorded, so its sequences refer to other"
-        " messages; start again from its first message"
-    )
-
-
-class StreamRolledBackError(Error):
-    """The stream was rolled back: it ends before a message that was read, or has other messages under its sequences.
-
-    Causes are a restored older copy of the store, a replica that lost its disk, or a power failure before
-    `sync_interval` had passed. (A stream that `restore_stream` created is a different one: `StreamRecreatedError`.)
-    Sequences that were read refer to other messages. `on_rollback=` selects the reaction: "fail" (this error),
-    "continue" after the last message that the stream still has, or "earliest". See docs/rollback.md.
-
-    Args:
-        stream: The stream. Default: unknown.
-        expected: Sequence and time of the newest message that was seen and that the stream no longer has; the time is
-            None if it was not recorded. Default: None.
-        found: Sequence and time of the message that the stream has instead; or its last sequence and None if it ends
-            before `expected`. Default: None.
-        last_good: Sequence and time of the newest message that was seen and that the stream still has. Default: None,
-            unknown.
-        message: The text. Default: made of the arguments above.
-    """
-
-    def __init__(
-        self,
-        stream: str | None = None,
-        expected: tuple[int, datetime | None] | None = None,
-        found: tuple[int, datetime | None] | None = None,
-        last_good: tuple[int, datetime] | None = None,
-        *,
-        message: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.stream = stream
-        self.expected = expected
-        self.found = found
-        self.last_good = last_good
-
-    @classmethod
-    def of_nanoseconds(
-        cls, stream: str, expected: tuple[int, int], found: tuple[int, int | None], last_good: tuple[int, int] | None
-    ) -> Self:
-        """Creates the error from times in nanoseconds since 1970.
-
-        Args:
-            stream: As for the class, like the rest.
-            expected: With its time in nanoseconds.
-            found: With its time in nanoseconds, or None.
-            last_good: With its time in nanoseconds.
-        """
-
-        def at(nanos: int) -> datetime:
-            return _EPOCH + timedelta(microseconds=nanos // 1000)
-
-        seq, nanos = found
-        return cls(
-            stream,
-            (expected[0], at(expected[1])),
-            (seq, None if nanos is None else at(nanos)),
-            None if last_good is None else (last_good[0], at(last_good[1])),
-        )
-
-    @property
-    def summary(self) -> str:
-        """The first part of the text, without the advice."""
-        text = f"{'the stream' if self.stream is None else f'stream {self.stream!r}'} was rolled back"
-        if self.expected is not None:
-            text += f": message {_at(*self.expected)} was seen"
-        if self.found is not None:
-            seq, time = self.found
-            text += f", and the stream ends at {seq} now" if time is None else f", and it has {_at(seq, time)} now"
-        if self.last_good is not None:
-            text += f"; it still has message {_at(*self.last_good)}"
-        return text
-
-    def _describe(self) -> str:
-        return (
-            f"{self.summary}; messages read after it are of another history: examine the server, then continue with"
-            ' on_rollback="continue" (after the last message that the stream still has) or "earliest" (from its first'
-            " message)"
-        )
-
-
-def _at(seq: int, time: datetime | None) -> str:
-    return str(seq) if time is None else f"{seq} of {time:%Y-%m-%d %H:%M:%S.%f} UTC"
-
-
 class DecodeError(Error):
     """A message's data does not fit the schema.
 
@@ -347,7 +249,11 @@ class BatchError(Error):
         err_code: The server's number of the error. Default: None.
         description: The server's text. Default: None.
         row: The row that the response refers to, from 0. Default: None.
+        stream: The stream, if the server names it. Default: None.
     """
+
+    # A class attribute, because errors pickled by an older version lack it.
+    stream: str | None = None
 
     def __init__(
         self,
@@ -358,8 +264,10 @@ class BatchError(Error):
         err_code: int | None = None,
         description: str | None = None,
         row: int | None = None,
+        stream: str | None = None,
     ) -> None:
         super().__init__(message)
+        self.stream = stream
         self.errors = list(errors)
         self.code = code
         self.err_code = err_code
@@ -377,9 +285,10 @@ class BatchError(Error):
         if self.row is not None and f"row {self.row}" not in text:
             text += f" at row {self.row}"
         if self.code is not None or self.err_code is not None or self.description is not None:
-            text += f" (code={self.code} err_code={self.err_code} description={self.description!r})"
-        advice = _ADVICE.get(self.err_code or 0)
-        return f"{text}; {advice}" if advice else text
+            named = "" if self.stream is None else f" stream={self.stream!r}"
+            text += f" (code={self.code} err_code={self.err_code} description={self.description!r}{named})"
+        remedy = remedy_of(self.err_code, self.description)
+        return f"{text}; {remedy}" if remedy else text
 
 
 # One qualified name for each error, also in tracebacks, and in pickles that outlive a release.

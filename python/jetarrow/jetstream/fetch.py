@@ -11,6 +11,7 @@ from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.arguments import FOREVER, check_whole, seconds
 from jetarrow.core.bridges import bridge_of
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.batch import MessageBatch
@@ -194,6 +195,7 @@ class PullSubscription(PullLifecycle):
         """All messages as they arrive, without end: `async for msg in sub.messages` (or `sub.messages()`)."""
         return Messages(self)
 
+    @with_entries_of(fetch)
     def consume(
         self,
         max_messages: int = REQUEST_MESSAGES,
@@ -231,6 +233,7 @@ class PullSubscription(PullLifecycle):
         """The number of messages fetched so far."""
         return self._delivered
 
+    @with_entries_of(fetch)
     async def fetch_batch(
         self,
         max_messages: int = 1000,
@@ -283,6 +286,7 @@ class PullSubscription(PullLifecycle):
         self._warn_over_ack_window(max_messages)
         return MessageBatch(session, batch)
 
+    @with_entries_of(fetch, fetch_batch)
     def batches(
         self,
         *,

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.arrow_table import ArrowTable
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.models.values import checked_name
 
 if TYPE_CHECKING:
-    import pyarrow
+    pass
 
 # Concurrent requests.
 _AT_ONCE = 32
@@ -24,8 +25,10 @@ class Lag:
 
     _api: JetStreamApi
 
-    async def lag(self, streams: str | Sequence[str] | None = None) -> pyarrow.Table:
+    async def lag(self, streams: str | Sequence[str] | None = None) -> ArrowTable:
         """The lag of each consumer: a table with a row per consumer, sorted by stream and name (needs pyarrow).
+
+        The table has the attributes of a `pyarrow.Table`, and `to_pyarrow`, `to_polars`, `to_pandas` and `to_duckdb`.
 
         Columns: `stream: string, consumer: string, kind: string` (pull, push), `filter_subjects: list<string>`,
         `num_pending: int64` (not delivered yet), `num_ack_pending: int64` (delivered, not acknowledged),
@@ -75,8 +78,7 @@ class Lag:
                 first[key] = time
         rows = [_row(info, first.get((info.stream_name, info.name))) for info in found]
         rows.sort(key=lambda row: (row["stream"], row["consumer"]))
-        table: pyarrow.Table = pa.Table.from_pylist(rows, _schema(pa))
-        return table
+        return ArrowTable(pa.Table.from_pylist(rows, _schema(pa)))
 
 
 def _schema(pa: Any) -> Any:
@@ -107,6 +109,20 @@ async def _oldest(api: JetStreamApi, info: models.ConsumerInfo, subject: str) ->
     except NotFoundError:
         return None
     return models.RawStreamMsg.from_response({**answer["message"], "data": None}).time
+
+
+async def behind_of(api: JetStreamApi, info: models.ConsumerInfo) -> timedelta | None:
+    """Return the age of a consumer's oldest unprocessed message; 0 if there is none, None if it is unknown.
+
+    Args:
+        api: The API.
+        info: The consumer.
+    """
+    if not _pending(info):
+        return timedelta(0)
+    found = [await _oldest(api, info, subject) for subject in _filters(info) or [">"]]
+    times = [time for time in found if time is not None]
+    return max((info.ts or datetime.now(UTC)) - min(times), timedelta(0)) if times else None
 
 
 def _row(info: models.ConsumerInfo, oldest: datetime | None) -> dict[str, object]:

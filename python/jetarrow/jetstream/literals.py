@@ -13,6 +13,9 @@ PayloadFormat: TypeAlias = Literal["json", "arrow"]
 ArrowCompression: TypeAlias = Literal["zstd", "lz4"]
 """Compression of the buffers of an Arrow IPC stream."""
 
+TimestampNumbers: TypeAlias = Literal["error", "seconds", "millis", "micros", "nanos"]
+"""Unit of numbers in timestamp fields of JSON; "error" makes them malformed."""
+
 TimestampUnit: TypeAlias = Literal["ns", "us"]
 """Unit of the timestamp columns."""
 
@@ -27,6 +30,9 @@ SinkCompression: TypeAlias = Literal["zstd", "snappy", "gzip", "brotli", "lz4", 
 
 PublishMode: TypeAlias = Literal["window", "fast", "atomic", "auto"]
 """Protocol of a bulk publish: an ack for each message, fast ingest or an atomic batch (ADR-50), or chosen."""
+
+OnReject: TypeAlias = Literal["chunk", "split"]
+"""Effect of a rejected row of an atomic chunk: its chunk is rejected, or stored without it."""
 
 ExtraColumns: TypeAlias = Literal["error", "ignore"]
 """Handling of a table's columns that are no part of a message."""

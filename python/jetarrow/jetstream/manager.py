@@ -10,6 +10,7 @@ from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories
 from jetarrow.jetstream.api import STREAM_NAME_IN_USE, STREAM_NOT_FOUND, HasSession, JetStreamApi
+from jetarrow.jetstream.doctor.verb import Doctor
 from jetarrow.jetstream.errors import BadRequestError, NotFoundError
 from jetarrow.jetstream.lag import Lag
 from jetarrow.jetstream.manage import Management
@@ -37,7 +38,7 @@ def _prefix(prefix: str, api_prefix: str | None, domain: str | None) -> str:
     return of_domain
 
 
-class JetStreamManager(Lag, Management):
+class JetStreamManager(Doctor, Lag, Management):
     """Administration of streams and consumers. Created by `nc.jsm()`; a context of `nc.jetstream()` is one too."""
 
     def __init__(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from jetarrow.core.suggestions import did_you_mean
 from jetarrow.jetstream.errors import BucketNotFoundError, NotFoundError
 
 _expected: ContextVar[bool] = ContextVar("_expected", default=False)
@@ -26,28 +27,6 @@ def is_not_found_expected() -> bool:
     return _expected.get()
 
 
-def names_in_verb(verb: str) -> tuple[str, str]:
-    """Stream and consumer in the subject of an API request; empty if it has none."""
-    tokens = verb.split(".")
-    # STREAM.INFO.<stream>, but STREAM.MSG.GET.<stream>.
-    names = tokens[3 if tokens[1:2] == ["MSG"] else 2 :]
-    return names[0] if names else "", names[1] if tokens[0] == "CONSUMER" and len(names) > 1 else ""
-
-
-def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """The most similar name; None if none is similar."""
-    import difflib  # imported here, because it is rarely needed
-
-    by_fold = {name.casefold(): name for name in names}
-    found = difflib.get_close_matches(name.casefold(), by_fold, 1)
-    return by_fold[found[0]] if found else None
-
-
-def did_you_mean(name: str | None) -> str:
-    """The suggestion at the end of an error text."""
-    return "" if name is None else f"; did you mean {name!r}?"
-
-
 def not_found_error(error: NotFoundError, stream: str, consumer: str, near: str | None) -> NotFoundError:
     """The server's error, with the name of the missing stream or consumer.
 
@@ -58,8 +37,14 @@ def not_found_error(error: NotFoundError, stream: str, consumer: str, near: str 
         near: The nearest existing name.
     """
     text = f"stream {stream!r} has no consumer {consumer!r}" if consumer else f"stream {stream!r} does not exist"
-    result = NotFoundError(
-        error.code, error.description, error.err_code, error.stream, error.seq, message=text + did_you_mean(near)
+    result = type(error)(
+        error.code,
+        error.description,
+        error.err_code,
+        stream,
+        error.seq,
+        message=text + did_you_mean(near),
+        consumer=consumer or None,
     )
     result._nearest = near
     return result

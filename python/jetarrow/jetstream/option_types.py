@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from jetarrow.core.session import Headers
     from jetarrow.jetstream.arrow import ArrowSchema
-    from jetarrow.jetstream.literals import DecodeMode, OnDataLoss, OnRollback, PayloadFormat, TimestampUnit
+    from jetarrow.jetstream.literals import (
+        DecodeMode,
+        OnDataLoss,
+        OnRollback,
+        PayloadFormat,
+        TimestampNumbers,
+        TimestampUnit,
+    )
     from jetarrow.jetstream.models import (
         ConsumerConfig,
         DeliverPolicy,
@@ -213,6 +220,11 @@ class ReadOptions(TypedDict, total=False):
     """Continues with new messages, without end; default False."""
     timestamp_unit: TimestampUnit
     """Unit of the timestamps: "ns" (default), or "us" for readers without support for nanoseconds."""
+    time_zone: str
+    """Zone of JSON texts without an offset, an IANA name or an offset; default "UTC"."""
+    timestamp_numbers: TimestampNumbers | None
+    """Unit of numbers in timestamp fields: "seconds", "millis", "micros", "nanos", or "error"; default None,
+    the unit of an Arrow schema's field, else "error"."""
     on_data_loss: OnDataLoss
     """Missing messages raise `DataLossError` with "error" (default); "warn" warns and reads the rest."""
     on_rollback: OnRollback
@@ -250,6 +262,11 @@ class LatestOptions(TypedDict, total=False):
     """Most bytes requested and not yet received, at most 32 MiB."""
     timestamp_unit: TimestampUnit
     """Unit of the timestamps: "ns" (default), or "us" for readers without support for nanoseconds."""
+    time_zone: str
+    """Zone of JSON texts without an offset, an IANA name or an offset; default "UTC"."""
+    timestamp_numbers: TimestampNumbers | None
+    """Unit of numbers in timestamp fields: "seconds", "millis", "micros", "nanos", or "error"; default None,
+    the unit of an Arrow schema's field, else "error"."""
     progress: Progress | bool | None
     """Called with (sequences done, total); True shows a bar on a terminal. Default none."""
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import Error
+from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.errors import NotFoundError
@@ -185,6 +186,7 @@ class OrderedVerbs:
 
     _api: JetStreamApi
 
+    @suggests_keywords
     def ordered_consumer(
         self,
         stream: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
+from jetarrow.core.suggestions import check_keywords
 from jetarrow.jetstream.server_features import require_version
 
 if TYPE_CHECKING:
@@ -28,6 +29,21 @@ class PriorityOptions(TypedDict, total=False):
     """Policy "prioritized" (server 2.12): from 0, which is the default and is served first, to 9."""
 
 
+# The other keywords of `fetch` and `fetch_batch`, for suggestions.
+FETCH_KEYWORDS = (
+    "batch",
+    "batch_size",
+    "max_messages",
+    "min_messages",
+    "max_bytes",
+    "timeout",
+    "heartbeat",
+    "no_wait",
+    "columns",
+    "priority",
+)
+
+
 def group_request(api: JetStreamApi, options: PriorityOptions) -> GroupRequest | None:
     """Converts the options to arguments of the native core; None without a group.
 
@@ -36,7 +52,11 @@ def group_request(api: JetStreamApi, options: PriorityOptions) -> GroupRequest |
         ValueError: A number is given without a group, or is invalid.
         UnsupportedError: The server is too old.
     """
-    return _group_request(api, **options) if options else None
+    if not options:
+        return None
+    if unknown := options.keys() - PriorityOptions.__annotations__.keys():
+        check_keywords("a fetch", unknown, PriorityOptions.__annotations__, FETCH_KEYWORDS)
+    return _group_request(api, **options)
 
 
 def _group_request(

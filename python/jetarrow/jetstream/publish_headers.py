@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from jetarrow.core.arguments import check_whole
 from jetarrow.core.session import Headers
+from jetarrow.core.suggestions import check_keywords
 from jetarrow.jetstream.literals import NeverExpires, Rollup, ScheduleRollup, check_literal
 from jetarrow.jetstream.models.constants import Header
 from jetarrow.jetstream.models.values import to_rfc3339
@@ -70,11 +71,27 @@ def _schedule_text(value: str | datetime | timedelta) -> str:
     return value
 
 
+# The other keywords of `publish`, for suggestions.
+PUBLISH_KEYWORDS = (
+    "subject",
+    "payload",
+    "timeout",
+    "stream",
+    "headers",
+    "msg_ttl",
+    "msg_id",
+    "expected_stream",
+    "expected_last_seq",
+    "expected_last_subject_seq",
+    "expected_last_msg_id",
+)
+
+
 def _extra_headers(api: JetStreamApi, extras: PublishExtras) -> dict[str, str]:
     """The headers of the keywords in `PublishExtras`."""
     given: dict[str, Any] = {name: value for name, value in extras.items() if value is not None}
     if unknown := given.keys() - PublishExtras.__annotations__.keys():
-        raise TypeError(f"publish has no option {sorted(unknown)[0]!r}")
+        check_keywords("publish", unknown, PublishExtras.__annotations__, PUBLISH_KEYWORDS)
     result: dict[str, str] = {}
     if (subject := given.get("expected_last_subject_seq_subject")) is not None:
         require_version(api, "expected_last_subject_seq_subject", (2, 11))

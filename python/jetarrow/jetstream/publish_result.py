@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jetarrow import _jetarrow
 from jetarrow.jetstream import html
@@ -16,6 +16,20 @@ class RowError(NamedTuple):
     error: Exception
 
 
+class PartialPublish(NamedTuple):
+    """The part of a publish that was done before Ctrl-C or a cancellation: attribute `partial` of the exception.
+
+    Attributes:
+        rows: Rows that the server had answered at least; later answers are unknown.
+        total: Rows of the call; None if the number is unknown.
+        position: With `resume=`: the row at which the next run continues. Default: None.
+    """
+
+    rows: int
+    total: int | None
+    position: int | None = None
+
+
 class PublishResult:
     """The result of each row of a `publish_batch`.
 
@@ -23,8 +37,9 @@ class PublishResult:
     (null if it has none), `status: string` (stored, duplicate, error), `error: string` (null if it has none).
     """
 
-    def __init__(self, native: _jetarrow.PublishOutcome) -> None:
-        self._native = native
+    def __init__(self, native: Any, skipped: int = 0) -> None:
+        self._native: _jetarrow.PublishOutcome = native
+        self._skipped = skipped
         self._errors: list[RowError] | None = None
 
     @property
@@ -44,11 +59,19 @@ class PublishResult:
 
     @property
     def duplicates(self) -> int | None:
-        """The number of rows with a message id that the stream had stored before, also by a resend after a reconnect.
+        """The number of rows with a message id that the stream had stored before, also by an earlier attempt.
 
         None in mode fast, in which the server does not report duplicates: such rows count as stored.
         """
         return self._native.duplicates
+
+    @property
+    def skipped(self) -> int:
+        """With `resume=`: the number of rows that earlier runs had stored or rejected; otherwise 0.
+
+        They are not part of `count`.
+        """
+        return self._skipped
 
     @property
     def seqs(self) -> _jetarrow.Array:

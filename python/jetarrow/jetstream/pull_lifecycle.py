@@ -13,7 +13,7 @@ from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.session import Session
-from jetarrow.jetstream.errors import NotFoundError
+from jetarrow.jetstream.errors import APIError, NotFoundError
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.priority import GroupRequest, PriorityOptions, group_request
@@ -139,6 +139,9 @@ class PullLifecycle:
             return await messages
         except NotFoundError as error:
             raise await self._api.explain_not_found(error, self._stream, self._consumer) from None
+        except APIError as error:
+            text = f"could not fetch from consumer {self._consumer!r} of stream {self._stream!r}"
+            raise error.about(text, stream=self._stream, consumer=self._consumer) from None
         except asyncio.CancelledError:
             # `_end` cancelled this task; a cancellation by another caller is raised.
             if self._closed and task is not None and task.uncancel() == 0:

@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from jetarrow.core.docstrings import with_entries_of
+from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
-from jetarrow.jetstream.literals import DecodeMode, OnDataLoss, OnRollback, PayloadFormat, TimestampUnit
+from jetarrow.jetstream.literals import (
+    DecodeMode,
+    OnDataLoss,
+    OnRollback,
+    PayloadFormat,
+    TimestampNumbers,
+    TimestampUnit,
+)
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.read_spec import BATCH_BYTES, DEFAULT_FETCH_BYTES, ReadSpec
 from jetarrow.jetstream.reader import Reader
@@ -19,6 +28,7 @@ class ReadVerbs:
 
     _api: JetStreamApi
 
+    @suggests_keywords
     def read(
         self,
         stream: str,
@@ -40,6 +50,8 @@ class ReadVerbs:
         direct: bool | None = None,
         follow: bool = False,
         timestamp_unit: TimestampUnit = "ns",
+        time_zone: str = "UTC",
+        timestamp_numbers: TimestampNumbers | None = None,
         on_data_loss: OnDataLoss = "error",
         on_rollback: OnRollback = "fail",
         progress: Progress | bool | None = None,
@@ -84,6 +96,12 @@ class ReadVerbs:
                 for work-queue and interest streams, in which acknowledgements of a consumer would delete messages.
             follow: Continue with new messages, without end; a batch then ends when no more messages are pending.
             timestamp_unit: "ns", or "us" for readers without support for nanoseconds.
+            time_zone: For JSON: the zone of texts without an offset in timestamp fields with a zone, as an IANA name
+                ("Europe/Berlin") or an offset ("+02:00"). A local time that occurs twice is the earlier one, and a
+                local time that a change of the clocks leaves out is moved forward by the gap.
+            timestamp_numbers: For JSON: "seconds", "millis", "micros" or "nanos" since 1970 is the unit of numbers in
+                timestamp fields; "error" makes them malformed. None: the unit of the field in an Arrow schema, and
+                "error" for a schema as text or of Python types, which has no units.
             on_data_loss: "error" raises `DataLossError`, "warn" warns and reads the remaining messages. With `subjects`
                 it is always a warning, because the server cannot report whether the lost messages matched.
             on_rollback: Reaction to a stream that was rolled back behind the position (a restored backup, a lost disk),
@@ -116,6 +134,8 @@ class ReadVerbs:
             fetch_bytes=fetch_bytes,
             direct=direct,
             timestamp_unit=timestamp_unit,
+            time_zone=time_zone,
+            timestamp_numbers=timestamp_numbers,
             on_data_loss=on_data_loss,
             on_rollback=on_rollback,
             schema=schema,
@@ -127,6 +147,8 @@ class ReadVerbs:
         )
         return Reader(self._api, spec)
 
+    @suggests_keywords
+    @with_entries_of(read)
     def latest(
         self,
         stream: str,
@@ -145,6 +167,8 @@ class ReadVerbs:
         batch_bytes: int = BATCH_BYTES,
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
         timestamp_unit: TimestampUnit = "ns",
+        time_zone: str = "UTC",
+        timestamp_numbers: TimestampNumbers | None = None,
         progress: Progress | bool | None = None,
     ) -> Reader:
         """Reads the last message of each subject, in order of sequence, as Arrow batches: the state of a stream.
@@ -177,6 +201,8 @@ class ReadVerbs:
             batch_bytes: Bytes of messages at which a batch ends, default 16 MiB, at most 1 GiB.
             fetch_bytes: As `js.read`.
             timestamp_unit: As `js.read`.
+            time_zone: As `js.read`.
+            timestamp_numbers: As `js.read`.
             progress: As `js.read`.
 
         Returns:
@@ -201,6 +227,8 @@ class ReadVerbs:
             batch_bytes=batch_bytes,
             fetch_bytes=fetch_bytes,
             timestamp_unit=timestamp_unit,
+            time_zone=time_zone,
+            timestamp_numbers=timestamp_numbers,
             schema=schema,
             mode=mode,
             format=format,

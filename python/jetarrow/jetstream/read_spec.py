@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 from typing import TypedDict, cast
 
 from jetarrow.core.arguments import check_whole, texts
+from jetarrow.jetstream.json_rules import JsonRules, json_rules
 from jetarrow.jetstream.literals import (
     DecodeMode,
     OnDataLoss,
     OnRollback,
     PayloadFormat,
+    TimestampNumbers,
     TimestampUnit,
     check_literal,
 )
@@ -48,6 +50,8 @@ class ReadOptions(TypedDict):
         warn_on_loss: A loss is an item of the reader, not an error.
         direct: Use direct gets instead of a consumer. None: only if a consumer would remove messages.
         mode: "PERMISSIVE", "DROPMALFORMED" or "FAILFAST": handling of malformed payloads.
+        rules: Rules of the JSON decoder.
+        binary_headers: The values of headers are bytes, not texts.
         latest: Only the last message of each subject before the end.
         markers: With `latest`: also deletion markers.
         bucket: Subject prefix of a key-value bucket. The columns are those of its entries.
@@ -67,6 +71,8 @@ class ReadOptions(TypedDict):
     subjects: Sequence[str]
     columns: Sequence[str] | None
     mode: DecodeMode
+    rules: JsonRules
+    binary_headers: bool
     format: PayloadFormat
     flatten: bool
     limit: int | None
@@ -94,6 +100,8 @@ class ReadSpec:
     schema or as "infer".
 
     Attributes:
+        rules: Rules of the JSON decoder, instead of `time_zone` and `timestamp_numbers`.
+        binary_headers: The values of headers are bytes, not texts.
         latest: Only the last message of each subject.
         deleted: With `latest`: also subjects whose last message is a deletion marker.
         bucket: Subject prefix of a key-value bucket; the columns are those of its entries.
@@ -125,6 +133,10 @@ class ReadSpec:
     direct: bool | None = None
     follow: bool = False
     timestamp_unit: TimestampUnit = "ns"
+    time_zone: str = "UTC"
+    timestamp_numbers: TimestampNumbers | None = None
+    rules: JsonRules | None = None
+    binary_headers: bool = False
     on_data_loss: OnDataLoss = "error"
     on_rollback: OnRollback = "fail"
     progress: Progress | bool | None = None
@@ -158,6 +170,8 @@ class ReadSpec:
         if self.end_time is not None:
             self._set("end_time", moment(self.end_time))
         self._set("subjects", texts("subjects", self.subjects))
+        if self.rules is None:
+            self._set("rules", json_rules(self.schema, self.time_zone, self.timestamp_numbers))
         if not self.infers_schema:
             self._set("schema", arrow_schema(self.schema))
 
@@ -180,6 +194,8 @@ class ReadSpec:
             "subjects": cast("Sequence[str]", self.subjects),
             "columns": self.columns,
             "mode": self.mode,
+            "rules": cast("JsonRules", self.rules),
+            "binary_headers": self.binary_headers,
             "format": self.format,
             "flatten": self.flatten,
             "limit": self.limit,

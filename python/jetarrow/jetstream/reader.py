@@ -18,11 +18,12 @@ from jetarrow.jetstream import html
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, ArrowStream, needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
-from jetarrow.jetstream.errors import NotFoundError, StreamRolledBackError
+from jetarrow.jetstream.errors import APIError, NotFoundError, StreamRolledBackError
+from jetarrow.jetstream.infer import infer_schema
 from jetarrow.jetstream.progress import reporter
 from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader_conversions import ReaderConversions
-from jetarrow.jetstream.schema import PayloadSchema, infer_schema
+from jetarrow.jetstream.schema import PayloadSchema
 
 if TYPE_CHECKING:
     import pyarrow
@@ -104,8 +105,13 @@ class Reader(ReaderConversions):
             # With `_block` the thread of an event loop must not wait for another request.
             near = wait is not _block or self._session.is_blocking
             raise await self._api.explain_not_found(error, self._spec.stream, near=near) from None
+        except APIError as error:
+            raise error.about(f"could not read stream {self._spec.stream!r}", stream=self._spec.stream) from None
         self._native = native
         self._position = native.start
+        if self._spec.follow and self._spec.subjects and (wait is not _block or self._session.is_blocking):
+            # Such a read has no end, at which other reads are checked.
+            await self._api.filters.warn(self._api, self._spec.stream, list(self._spec.subjects), reader="the read")
         return native
 
     async def _infer_json(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
@@ -116,7 +122,10 @@ class Reader(ReaderConversions):
             if isinstance(item, _jetarrow.Batch):
                 payloads += pa.record_batch(item).column("data").to_pylist()
         await wait(sample.close())
-        self._inferred = schema = infer_schema(payloads)
+        inferred = infer_schema(payloads)
+        self._inferred = schema = inferred.schema
+        if (advice := inferred.advice(self._spec.stream)) is not None:
+            warnings.warn(advice, stacklevel=2)
         fields = ", ".join(f"{field.name}: {field.type}" for field in schema)
         _log.info("nats: inferred schema of stream %s from %d messages: %s", self._spec.stream, len(payloads), fields)
 
@@ -198,7 +207,13 @@ class Reader(ReaderConversions):
                 item = await self._session.run(native.next())
                 if (batch := self._next_batch(native, item)) is not None:
                     return batch
+                await self._check_filters()
         raise StopAsyncIteration
+
+    async def _check_filters(self) -> None:
+        """Warns, at the end of a read without rows, of filters that match no subject of the stream."""
+        if self._spent and not self._rows_read and self._spec.subjects:
+            await self._api.filters.warn(self._api, self._spec.stream, list(self._spec.subjects), reader="the read")
 
     def __iter__(self) -> Iterator[MessageBatch]:
         self._check_unspent()
@@ -211,6 +226,8 @@ class Reader(ReaderConversions):
                 item = native.next().block()
                 if (batch := self._next_batch(native, item)) is not None:
                     return batch
+                if self._session.is_blocking:
+                    run_to_completion(self._check_filters())
         raise StopIteration
 
     def _next_batch(self, native: _jetarrow.Reader, item: _Item) -> MessageBatch | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.jetstream.arrow import ArrowStream, needs_pyarrow
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ReaderConversions:
         table: pyarrow.Table = pa.Table.from_batches(batches, pa.schema(await self._empty()))
         return table
 
+    @with_entries_of(read_all)
     async def to_polars(self) -> polars.DataFrame:
         """The rest of the range as a `polars.DataFrame`; `headers` as in `MessageBatch.to_polars`.
 
@@ -56,6 +58,7 @@ class ReaderConversions:
         frames = [batch.to_polars() async for batch in self._rows()]
         return polars.concat(frames) if frames else polars.DataFrame(await self._empty())
 
+    @with_entries_of(read_all)
     async def to_pandas(self) -> pandas.DataFrame:
         """The rest of the range as a `pandas.DataFrame` (needs pyarrow).
 
@@ -68,6 +71,7 @@ class ReaderConversions:
         frame: pandas.DataFrame = (await self.read_all()).to_pandas()
         return frame
 
+    @with_entries_of(read_all)
     async def to_duckdb(self, connection: Any = None) -> duckdb.DuckDBPyRelation:
         """The rest of the range as a relation of duckdb, for queries: `rows.query("rows", "select ...")`.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -181,65 +180,3 @@ class _Ddl:
             self._next("<")
             return pa.struct(self.fields(">"))
         raise self._wrong(f"unknown type {word!r}")
-
-
-def infer_schema(payloads: Iterable[bytes]) -> pyarrow.Schema:
-    """Infers the schema of JSON objects: integers are int64, other numbers float64; fields of mixed types are strings.
-
-    Args:
-        payloads: A sample; payloads that are not JSON objects are ignored.
-
-    Raises:
-        ValueError: No payload is a JSON object with a field.
-    """
-    pa = needs_pyarrow('schema="infer"')
-    kind: Any = None
-    for payload in payloads:
-        try:
-            value = json.loads(payload)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            kind = _joined(kind, _shape(value))
-    if not kind:
-        raise ValueError('schema="infer" failed: no sampled payload is a JSON object with a field; pass a schema')
-    return pa.schema([(name, _of_shape(pa, shape)) for name, shape in kind.items()])
-
-
-def _shape(value: Any) -> Any:
-    """The type of a JSON value: a dict of types, a list of one type, a name, or None if it is unknown (null)."""
-    if isinstance(value, dict):
-        return {name: _shape(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        items = None
-        for item in value:
-            items = _joined(items, _shape(item))
-        return [items]
-    if isinstance(value, bool):
-        return "bool_"
-    if isinstance(value, int):
-        return "int64" if -(1 << 63) <= value < 1 << 63 else "float64"
-    return {float: "float64", str: "string"}.get(type(value))
-
-
-def _joined(one: Any, other: Any) -> Any:
-    """The common type of two."""
-    if one is None or other is None:
-        return other if one is None else one
-    if isinstance(one, dict) and isinstance(other, dict):
-        return {name: _joined(one.get(name), other.get(name)) for name in {**one, **other}}
-    if isinstance(one, list) and isinstance(other, list):
-        return [_joined(one[0], other[0])]
-    if one == other:
-        return one
-    return "float64" if {"int64", "float64"} == {str(one), str(other)} else "mixed"
-
-
-def _of_shape(pa: Any, shape: Any) -> pyarrow.DataType:
-    if isinstance(shape, dict) and shape:
-        return pa.struct([(name, _of_shape(pa, inner)) for name, inner in shape.items()])
-    if isinstance(shape, list):
-        return pa.list_(_of_shape(pa, shape[0]))
-    if shape in ("int64", "float64", "bool_"):
-        return getattr(pa, shape)()
-    return pa.string()

@@ -54,10 +54,22 @@ def require_fields(api: JetStreamApi, config: models.StreamConfig | models.Consu
     Raises:
         UnsupportedError: The server is too old for a setting.
     """
+    for feature, version in features_of(config).items():
+        require_version(api, feature, version)
+
+
+def features_of(config: models.StreamConfig | models.ConsumerConfig) -> dict[str, Version]:
+    """Return the settings in use that need a newer server, as `name=value`, with the first version that has them.
+
+    Args:
+        config: The configuration of a stream or a consumer.
+    """
     fields = _STREAM_FIELDS if isinstance(config, models.StreamConfig) else _CONSUMER_FIELDS
+    found = {}
     for name, version in fields.items():
         value = getattr(config, name)
         if value is models.PriorityPolicy.PRIORITIZED:
             version = (2, 12)
         if value and value != models.PersistMode.DEFAULT:
-            require_version(api, f"{name}={value!s}", version)
+            found[f"{name}={value!s}"] = version
+    return found

@@ -11,6 +11,9 @@ from jetarrow.jetstream.api_errors import APIError, BadRequestError, Error, NotF
 class BucketNotFoundError(NotFoundError):
     """The bucket does not exist."""
 
+    def _remedy(self) -> str:
+        return "check the name, or create it with create_key_value or create_object_store"
+
 
 class BadBucketError(APIError):
     """The stream of this name is not a bucket."""
@@ -64,16 +67,38 @@ class KeyNotFoundError(KeyValueError, NotFoundError):
 
 
 class KeyWrongLastSequenceError(KeyValueError, BadRequestError):
-    """`create` or `update` of a key found another revision than the expected one.
+    """`create`, `update`, `delete` or `purge` of a key found another revision than the expected one.
 
     Args:
-        description: The server's text, or another one. Default: a general text.
+        description: The server's text. Default: None.
+        message: The failed operation, its values and what to do. Default: `description`, or else a general text.
+        err_code: The server's number of the error. Default: 10071.
+        bucket: The bucket. Default: None, unknown.
+        key: The key. Default: None, unknown.
+        revision: The key's last revision; 0 if it has none. Default: None, unknown.
     """
 
     _default = "the key has another revision than expected: read it again, then retry"
 
-    def __init__(self, description: str | None = None) -> None:
-        super().__init__(description=description, err_code=10071, message=description)
+    # Class attributes, because errors pickled by an older version lack them.
+    bucket: str | None = None
+    key: str | None = None
+    revision: int | None = None
+
+    def __init__(
+        self,
+        description: str | None = None,
+        *,
+        message: str | None = None,
+        err_code: int = 10071,
+        bucket: str | None = None,
+        key: str | None = None,
+        revision: int | None = None,
+    ) -> None:
+        super().__init__(description=description, err_code=err_code, message=message or description)
+        self.bucket = bucket
+        self.key = key
+        self.revision = revision
 
     def __str__(self) -> str:
         return core.Error.__str__(self)
@@ -185,3 +210,12 @@ class SinkLockedError(SinkError):
 
 class SinkSchemaError(SinkError):
     """The columns of the new rows differ from those of the existing ones."""
+
+
+class ResumeError(Error):
+    """A load could not continue from its position, because rows could be missing or stored twice.
+
+    The rows before the position are stored; nothing was sent after the error.
+    """
+
+    _default = "the load could not continue"

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
+from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, JetStreamApi
 from jetarrow.jetstream.consumer import Consumer
@@ -19,6 +20,7 @@ from jetarrow.jetstream.models.values import checked_name
 from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.ordered import OrderedConsumer, make_ordered_consumer
 from jetarrow.jetstream.stream_messages import StreamMessages
+from jetarrow.jetstream.stream_replicas import StreamReplicas
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import (
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     )
 
 
-class Stream(StreamMessages):
+class Stream(StreamMessages, StreamReplicas):
     """A stream. Created by `js.stream(name)` and `js.get_stream(name)`.
 
     Attributes:
@@ -112,6 +114,7 @@ class Stream(StreamMessages):
         """
         return int((await purge(self._api, self.name, seq=seq, subject=subject, keep=keep))["purged"])
 
+    @suggests_keywords
     def ordered_consumer(
         self, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> OrderedConsumer:

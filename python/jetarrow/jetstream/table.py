@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from os import PathLike
+from typing import TYPE_CHECKING, Any, cast
 
 from jetarrow._jetarrow import TableMessages
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.session import Headers
+from jetarrow.core.suggestions import suggests_keywords_async
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.arrow_compat import without_nested_offsets
-from jetarrow.jetstream.literals import ArrowCompression, PayloadFormat, PublishMode, check_literal
-from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.kv.key_values import KeyValues
+from jetarrow.jetstream.literals import ArrowCompression, OnReject, PayloadFormat, PublishMode, check_literal
+from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.publish_headers import batch_headers
-from jetarrow.jetstream.publish_result import PublishResult
+from jetarrow.jetstream.publish_partial import ProgressOfStep, set_partial
+from jetarrow.jetstream.publish_result import PartialPublish, PublishResult
 from jetarrow.jetstream.publish_spec import DEFAULT_MAX_BYTES, PublishSpec
+from jetarrow.jetstream.resume.publish import Resume, open_load
+from jetarrow.jetstream.resume.rows import ReadThread
+from jetarrow.jetstream.resume.stores import store_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 # Most bytes of the headers that are added to a message: an id, expectations, a time to live.
@@ -30,6 +44,8 @@ def _size(headers: Headers) -> int:
 class PublishTable(PublishVerbs):
     """The verb `publish_table` of a context."""
 
+    @suggests_keywords_async
+    @with_entries_of(PublishVerbs.publish_batch)
     async def publish_table(
         self,
         table: ArrowProducer,
@@ -45,10 +61,13 @@ class PublishTable(PublishVerbs):
         msg_ttl: float | timedelta | None = None,
         expected_stream: str | None = None,
         mode: PublishMode = "window",
+        chunk: int | None = None,
+        on_reject: OnReject | None = None,
         max_inflight: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         timeout: float = 30.0,
         resend: bool | None = None,
+        resume: str | PathLike[str] | None = None,
         progress: Progress | bool | None = None,
     ) -> PublishResult:
         """Publishes a table: each row as a message with a JSON object of its columns, or many rows in Arrow messages.
@@ -78,10 +97,16 @@ class PublishTable(PublishVerbs):
             msg_ttl: As `publish_batch`.
             expected_stream: As `publish_batch`.
             mode: As `publish_batch`: "window", "fast", "atomic" or "auto".
+            chunk: As `publish_batch`; with format "arrow" the messages of one atomic batch.
+            on_reject: As `publish_batch`.
             max_inflight: As `publish_batch`.
             max_bytes: As `publish_batch`.
             timeout: As `publish_batch`.
             resend: As `publish_batch`.
+            resume: Keep a position, so that the same call after an interruption at any moment stores each row once,
+                however long the interruption was (needs pyarrow). A name is a key of the bucket `jetarrow_positions`; a
+                path is a file. A row without an id of `msg_id` gets one of its number. Mode "window" only, and one
+                stream, which must not have removed messages of an interrupted step; docs/tables.md has the rules.
             progress: As `publish_batch`.
 
         Returns:
@@ -95,9 +120,23 @@ class PublishTable(PublishVerbs):
             ValueError: A column is missing, or the template is invalid; nothing was sent.
             BadSubjectError: The subject is invalid for all values of the columns; nothing was sent.
             BatchError: As `publish_batch`.
-            UnsupportedError: Server or stream lacks the mode.
+            UnsupportedError: Server or stream lacks the mode, or `resume` is given without pyarrow.
+            ResumeError: The load cannot continue at its position: other rows or options, a recreated or rolled back
+                stream, removed messages, another run at the same time.
+            KeyboardInterrupt: As `publish_batch`; with `resume` its `partial` has the position of the next run.
         """
-        spec = PublishSpec(mode, expected_stream, max_inflight, max_bytes, timeout, resend)
+        if resume is not None and mode != "window":
+            raise ValueError(f"resume needs mode 'window', not {mode!r}: leave out one of them")
+        spec = PublishSpec(
+            mode,
+            chunk,
+            on_reject,
+            expected_stream=expected_stream,
+            max_inflight=max_inflight,
+            max_bytes=max_bytes,
+            timeout=timeout,
+            resend=resend,
+        )
         arrow = None
         if format == "arrow":
             headers = {**(headers or {}), "Content-Type": CONTENT_TYPE}
@@ -115,4 +154,56 @@ class PublishTable(PublishVerbs):
         all_headers, ttl = batch_headers(
             self._api, headers, rows, last_seq=None, last_subject_seq=None, last_msg_id=None, ttl=msg_ttl
         )
-        return await self._publish_rows(None, rows, spec, progress, headers=all_headers, msg_ids=None, msg_ttl=ttl)
+        more: dict[str, Any] = {"headers": all_headers, "msg_ids": None, "msg_ttl": ttl}
+        if resume is None:
+            return await self._publish_rows(None, rows, spec, progress, **more)
+        total = len(rows) if arrow is None and hasattr(table, "__len__") else None
+        report = reporter(progress, "publishing")
+        return await self._resume(
+            rows, spec, resume, subject=subject, msg_id=msg_id, report=report, total=total, **more
+        )
+
+    async def _resume(
+        self,
+        rows: TableMessages,
+        spec: PublishSpec,
+        resume: str | PathLike[str] | Resume,
+        *,
+        subject: str | None,
+        msg_id: str | None,
+        report: Progress | None,
+        total: int | None,
+        **more: Any,
+    ) -> PublishResult:
+        """Publishes messages from the position of a load on; `more` are the native `publish_batch`'s keywords."""
+        context = cast("KeyValues", self)
+        place = resume if isinstance(resume, Resume) else Resume(store_of(context, resume))
+
+        async def publish(step: pa.Table, first_row: int, stream: str) -> PublishResult:
+            progress = ProgressOfStep(report, first=first_row, total=total)
+            return await self._publish_rows(
+                None, step, replace(spec, expected_stream=stream), progress, first_row=first_row, **more
+            )
+
+        load, thread = None, ReadThread(self._api.session.loop())
+        try:
+            load = await open_load(
+                context,
+                rows,
+                place,
+                publish=publish,
+                subject=subject,
+                msg_id=msg_id,
+                stream=spec.expected_stream,
+                off_loop=thread,
+            )
+            await load.run()
+            return load.result()
+        except (KeyboardInterrupt, asyncio.CancelledError) as interrupt:
+            row = load.position.row if load is not None and load.position is not None else 0
+            partial = getattr(interrupt, "partial", None) or PartialPublish(row, total)
+            set_partial(interrupt, partial._replace(rows=max(row, partial.rows), position=row))
+            raise
+        finally:
+            thread.close()
+            place.store.close()

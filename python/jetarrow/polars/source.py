@@ -10,7 +10,11 @@ import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 import jetarrow.sync
+from jetarrow.core.docstrings import with_entries_of
+from jetarrow.core.suggestions import check_keywords, keywords_of
 from jetarrow.jetstream.arrow import ArrowSchema
+from jetarrow.jetstream.json_rules import JsonRules, json_rules
+from jetarrow.jetstream.literals import TimestampNumbers
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.polars.bounds import ALL, bounds, within
 
@@ -29,6 +33,7 @@ _MALFORMED_COLUMNS = {"_corrupt_record": pa.string(), "_error": pa.string()}
 _BATCH_ROWS = 65536
 
 
+@with_entries_of(jetarrow.sync.connect, jetarrow.sync.JetStream.read)
 def scan(
     servers: str | list[str],
     stream: str,
@@ -38,6 +43,8 @@ def scan(
     format: Literal["json", "arrow"] = "json",
     mode: str = "PERMISSIVE",
     latest: bool = False,
+    time_zone: str = "UTC",
+    timestamp_numbers: TimestampNumbers | None = None,
     **options: Unpack[SyncConnectOptions],
 ) -> pl.LazyFrame:
     """Returns a stream as a LazyFrame. Each `collect` connects and reads the stream again.
@@ -63,6 +70,8 @@ def scan(
         mode: As `js.read`: the handling of malformed rows. "PERMISSIVE" adds the columns `_corrupt_record` and
             `_error`.
         latest: The last message of each subject only, as in `js.latest`.
+        time_zone: As `js.read`.
+        timestamp_numbers: As `js.read`.
         **options: As `jetarrow.sync.connect`: each `collect` opens a connection.
 
     Returns:
@@ -71,13 +80,15 @@ def scan(
     Raises:
         ValueError: An argument is invalid.
     """
+    check_keywords("scan", options, keywords_of(jetarrow.sync.Client.connect), keywords_of(scan))
     if format not in ("json", "arrow"):
         raise ValueError(f"format must be 'json' or 'arrow', not {format!r}")
     filters = [subjects] if isinstance(subjects, str) else list(subjects or ())
     given = "infer" if format == "arrow" and schema is None else schema
     if isinstance(given, pl.Schema):
         given = pl.DataFrame(schema=given).to_arrow().schema
-    source = _Source(servers, stream, dict(options), filters, format, mode, latest)
+    rules = json_rules(given, time_zone, timestamp_numbers)
+    source = _Source(servers, stream, dict(options), filters, format, mode, latest, rules)
     if given != "infer":
         source.fields = None if given is None else pa.schema(arrow_schema(given))
         return register_io_source(source.frames, schema=source.schema())
@@ -96,8 +107,10 @@ class _Source:
         format: str,
         mode: str,
         latest: bool,
+        rules: JsonRules,
     ) -> None:
         self._servers, self._stream, self._options = servers, stream, options
+        self._rules = rules
         self._filters, self._format, self._mode, self._latest = filters, format, mode, latest
         # Schema of the payloads; None for bytes.
         self.fields: pa.Schema | None = None
@@ -173,7 +186,13 @@ class _Source:
         return {"columns": [*of_messages, "value"], "schema": pa.schema(fields), "flatten": self._format == "json"}
 
     def _read(self, js: jetarrow.sync.JetStream, **options: Any) -> Reader:
-        common: dict[str, Any] = {"subjects": self._filters or None, "format": self._format, "mode": self._mode}
+        common: dict[str, Any] = {
+            "subjects": self._filters or None,
+            "format": self._format,
+            "mode": self._mode,
+            "time_zone": self._rules.time_zone,
+            "timestamp_numbers": self._rules.timestamp_numbers,
+        }
         return (js.latest if self._latest else js.read)(self._stream, **(common | options))
 
 

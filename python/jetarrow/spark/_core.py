@@ -9,15 +9,25 @@ from jetarrow import _jetarrow
 from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.core.servers import RawCredentials
 from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError, StreamRolledBackError
+from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.models.values import checked_name
 from jetarrow.jetstream.rollback import Mark, error_without_marks, thin
 from jetarrow.jetstream.schema import PayloadSchema
-from jetarrow.sync.internals import open_reader, publish_rows, request, request_each, verify_marks, witness
+from jetarrow.sync.internals import (
+    check_reader,
+    open_reader,
+    publish_rows,
+    request,
+    request_each,
+    verify_marks,
+    witness,
+)
 
 __all__ = [
     "Batch",
     "ContentIds",
     "Decompressor",
+    "JsonRules",
     "LatestReader",
     "Loss",
     "Mark",
@@ -26,6 +36,7 @@ __all__ = [
     "RawCredentials",
     "Witness",
     "api_request",
+    "check_reader",
     "error_without_marks",
     "is_name",
     "is_transient",
@@ -44,7 +55,7 @@ Witness: TypeAlias = tuple[object, int]
 Batch: TypeAlias = _jetarrow.Batch
 # Requested messages that the stream no longer has: `stream`, `asked`, `available`, `summary`.
 Loss: TypeAlias = _jetarrow.Loss
-# Computes ids from the content of rows, and finds repeated ids of the user: `column(batch, subject)`, `forget()`.
+# Computes ids from the content of rows, and finds repeated ids of the user: `column(batch, subject)`.
 ContentIds: TypeAlias = _jetarrow.ContentIds
 
 # Decompresses payloads up to a limit: `rows(batch, start)` returns the next rows, and those that failed.

@@ -1,4 +1,4 @@
-"""Connections of the Python workers: one per process and set of options, reused by later tasks."""
+"""Connections of the Python workers: one per process, set of servers and credentials, reused by later tasks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ import jetarrow.sync
 from jetarrow.jetstream.errors import NotFoundError
 
 from ._core import is_transient
-from .options.connection import ConnectOptions
+from .options.connection import ConnectOptions, Endpoint
 
 # Seconds for which started work waits for unavailable servers; as in js.read.
 SERVERS_AWAY_TIMEOUT = 60.0
 _RETRY_PAUSE = 0.25
-# Maximum number of connections of one process that differ only in their name, which has the query.
-_MOST_NAMES = 4
 _MOST_LETTERS = 100
 
 _T = TypeVar("_T")
 
 # Keyed by process id, because a worker may be forked from a process with open connections.
-_clients: dict[tuple[int, ConnectOptions], jetarrow.sync.Client] = {}
+_clients: dict[tuple[int, Endpoint], jetarrow.sync.Client] = {}
 
 
 def connect(options: ConnectOptions) -> jetarrow.sync.Client:
@@ -53,9 +51,11 @@ def connect(options: ConnectOptions) -> jetarrow.sync.Client:
 
 
 def shared_client(options: ConnectOptions) -> jetarrow.sync.Client:
-    """Return this process's connection with these options, opened at its first use.
+    """Return this process's connection to these servers with these credentials, opened at its first use.
 
-    It is closed when the process exits: Spark replaces a worker whose task has failed, and stops idle ones.
+    Options that a task sets for itself do not separate connections: the domain or prefix of the API, the timeout and
+    the name, which are those of the first use. The connection is closed when the process exits: Spark replaces a worker
+    whose task has failed, and stops idle ones.
 
     Args:
         options: Servers and credentials.
@@ -66,39 +66,22 @@ def shared_client(options: ConnectOptions) -> jetarrow.sync.Client:
     Raises:
         Exception: As `connect`.
     """
-    options = _named(options)
-    key = (os.getpid(), options)
-    client = _clients.pop(key, None)
+    key = (os.getpid(), options.endpoint)
+    client = _clients.get(key)
     if client is None or client.is_closed:
-        _close_oldest(key)
-        client = connect(options)
-    # Ordered by last use.
-    _clients[key] = client
+        client = _clients[key] = connect(_named(options))
     return client
 
 
 def _named(options: ConnectOptions) -> ConnectOptions:
-    """Return the options with a name of application and query, unless the user has given a name."""
+    """Return the options with the name of the application, unless the user has given a name."""
     context = TaskContext.get()
     if context is None or options.name is not None:
         return options
-    about, query = context.getLocalProperty("spark.job.description"), context.getLocalProperty("sql.streaming.queryId")
-    if query is not None and about is not None and f"id = {query}" in about:
-        # The description of a named query begins with its name.
-        query = about.partition("\n")[0].strip() or query
-    parts = ["jetarrow-spark", context.getLocalProperty("spark.app.name"), query]
+    # Without the query, because the tasks of all queries share the connection.
+    parts = ["jetarrow-spark", context.getLocalProperty("spark.app.name")]
     name = re.sub(r"[^ -~]+", "_", " ".join(part for part in parts if part))
     return replace(options, name=name[:_MOST_LETTERS])
-
-
-def _close_oldest(key: tuple[int, ConnectOptions]) -> None:
-    """Close the least recently used connections that differ only in their name, if there are too many."""
-    process, options = key
-    if TaskContext.get() is None or options.name is None:
-        return
-    alike = [one for one in _clients if one[0] == process and replace(one[1], name=options.name) == options]
-    for one in alike[: 1 - _MOST_NAMES]:
-        _clients.pop(one).close()
 
 
 def jetstream(client: jetarrow.sync.Client, options: ConnectOptions) -> jetarrow.sync.JetStream:

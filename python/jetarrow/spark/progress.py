@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +27,8 @@ class StreamProgress:
     Attributes:
         stream: Name of the stream.
         offset: The next sequence that the query reads.
-        latest: The sequence after the last matching message, when the query last checked; None before Spark 4.2.
+        latest: The sequence after the last matching message, when the query last checked; before Spark 4.2 the end of
+            the batch. None if Spark does not report it.
         lag: Sequences between the two: the maximum number of pending messages, because some sequences may be deleted.
             None if `latest` is None.
         rate: Sequences per second of the last batch.
@@ -131,9 +133,17 @@ def _of_source(end: Offset, start: Offset | None, latest: Offset | None, seconds
 def _offset(given: Any) -> Offset | None:
     """Return an offset of this source; None for an offset of another source, or none."""
     try:
-        return Offset.of(json.loads(given) if isinstance(given, str) else given)
-    except ValueError:
+        return Offset.of(_parsed(given) if isinstance(given, str) else given)
+    except (ValueError, SyntaxError):
         return None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        # Spark 4.0 has the text of a Python dict in `lastProgress` and `recentProgress`.
+        return ast.literal_eval(text)
 
 
 def _seconds(last: Mapping[str, Any]) -> float:

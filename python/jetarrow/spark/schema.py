@@ -28,7 +28,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from .options.choices import ParseMode, Payload
+from .options.choices import HeaderValues, ParseMode, Payload
 from .options.option_texts import invalid
 from .options.read import RowOptions
 
@@ -76,7 +76,8 @@ def full_schema(options: RowOptions) -> StructType | str:
     """
     extra = [_TIME_NS] if options.time_ns else []
     extra += [_REPLY] if options.reply else []
-    fields = [field for field in SCHEMA if options.headers or field.name != "headers"]
+    fields = [_headers(options) if field.name == "headers" else field for field in SCHEMA]
+    fields = [field for field in fields if options.headers or field.name != "headers"]
     if not options.decoded:
         return StructType([*fields[:-1], _data(options), *extra])
     text = options.value_schema
@@ -107,6 +108,7 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     """
     options = options or RowOptions()
     columns = {field.name: field for field in (*SCHEMA, _TIME_NS, _REPLY)}
+    columns["headers"] = _headers(options)
     if not options.headers:
         del columns["headers"]
     columns["data"] = _data(options)
@@ -207,6 +209,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def _data(options: RowOptions) -> StructField:
     return StructField("data", StringType() if options.payload == Payload.STRING else BinaryType(), nullable=False)
+
+
+def _headers(options: RowOptions) -> StructField:
+    values = BinaryType() if options.header_values == HeaderValues.BINARY else StringType()
+    return StructField("headers", MapType(StringType(), ArrayType(values)), nullable=True)
 
 
 def _corrupt(options: RowOptions) -> list[StructField]:

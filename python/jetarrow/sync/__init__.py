@@ -13,6 +13,8 @@ only, and a blocking session makes these waits block, so each coroutine runs to 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from jetarrow.sync.client import Client, connect
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.dead_letters import DeadLetters
@@ -25,6 +27,9 @@ from jetarrow.sync.objects import ObjectStore, ObjectWatcher
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, Subscription
+
+if TYPE_CHECKING:
+    from jetarrow.sync.system import System
 
 __all__ = [
     "Advisories",
@@ -46,5 +51,16 @@ __all__ = [
     "Sink",
     "Stream",
     "Subscription",
+    "System",
     "connect",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Few programs ask servers: the import of its types would take 20 ms.
+        if name == "System":
+            from jetarrow.sync.system import System
+
+            return System
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

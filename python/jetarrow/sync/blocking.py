@@ -7,35 +7,21 @@ from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from jetarrow._jetarrow import Msg, SyncMsg
+from jetarrow.core.docstrings import completed_docstring, without_async
 from jetarrow.core.session import run_to_completion
+from jetarrow.core.suggestions import raise_nearest_keyword
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _U = TypeVar("_U")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# Replacements in docstrings and annotations of async methods.
-_REPLACEMENTS = (
-    ("async for", "for"),
-    ("async with", "with"),
-    ("await ", ""),
-    ("AsyncIterator", "Iterator"),
-    ("JetStreamContext", "JetStream"),
-)
-
-
-def _without_async(text: Any) -> Any:
-    if isinstance(text, str):
-        for word, other in _REPLACEMENTS:
-            text = text.replace(word, other)
-    return text
-
 
 def with_signature_of(method: Callable[..., Any]) -> Callable[[_F], _F]:
     """Decorates a method with the signature of an async one, as `help` and editors show it, and with its docstring.
 
     Args:
-        method: The async method. If the decorated method has a docstring, it is kept.
+        method: The async method. A docstring of the decorated method is kept, unless it refers to the async one.
     """
 
     def decorate(call: _F) -> _F:
@@ -45,10 +31,10 @@ def with_signature_of(method: Callable[..., Any]) -> Callable[[_F], _F]:
         # `inspect.signature` reads `__wrapped__`: the async parameters, with the blocking types in the annotations.
         shown = FunctionType(inner.__code__, inner.__globals__, inner.__name__, inner.__defaults__, inner.__closure__)
         shown.__kwdefaults__ = inner.__kwdefaults__
-        shown.__annotations__ = {name: _without_async(text) for name, text in inner.__annotations__.items()}
+        shown.__annotations__ = {name: without_async(text) for name, text in inner.__annotations__.items()}
         target: Any = call
         target.__wrapped__, target.__name__ = shown, inner.__name__
-        target.__doc__ = call.__doc__ or _without_async(inner.__doc__)
+        target.__doc__ = completed_docstring(call.__doc__, inner.__doc__)
         return call
 
     return decorate
@@ -65,7 +51,10 @@ def blocking(
     """Makes a blocking method of an async method of the object in `_inner`."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return run_to_completion(method(self._inner, *args, **kwargs))
+        try:
+            return run_to_completion(method(self._inner, *args, **kwargs))
+        except TypeError as error:
+            raise_nearest_keyword(error, method)
 
     return with_signature_of(method)(call)
 
@@ -74,7 +63,10 @@ def forwarded(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenat
     """Makes a method of a method of the async object in `_inner` that is not a coroutine function."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return method(self._inner, *args, **kwargs)
+        try:
+            return method(self._inner, *args, **kwargs)
+        except TypeError as error:
+            raise_nearest_keyword(error, method)
 
     return with_signature_of(method)(call)
 
@@ -98,7 +90,10 @@ def wrapped(
     """As `blocking`, for a method whose result has a blocking class, which `wrap` creates."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _U:
-        return wrap(run_to_completion(method(self._inner, *args, **kwargs)))
+        try:
+            return wrap(run_to_completion(method(self._inner, *args, **kwargs)))
+        except TypeError as error:
+            raise_nearest_keyword(error, method)
 
     return with_signature_of(method)(call)
 
@@ -109,7 +104,10 @@ def iterated(
     """As `blocking`, for an async generator method: returns an iterator over its items."""
 
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
-        return iterate(method(self._inner, *args, **kwargs))
+        try:
+            return iterate(method(self._inner, *args, **kwargs))
+        except TypeError as error:
+            raise_nearest_keyword(error, method)
 
     return with_signature_of(method)(call)
 

@@ -21,6 +21,8 @@ from jetarrow.sync.subscription import Subscription, without_callbacks
 if TYPE_CHECKING:
     from jetarrow.core.option_types import SubscribeOptions, SyncConnectOptions
     from jetarrow.jetstream.option_types import JetStreamOptions, ManagerOptions
+    from jetarrow.sync.system import System
+    from jetarrow.system.option_types import SystemOptions
 
 
 class Client(Status):
@@ -36,16 +38,9 @@ class Client(Status):
             self._session.msg_class = type(self).msg_class
 
     @with_signature_of(AsyncClient.connect)
-    def connect(self, servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]) -> None:
-        """Connects to the first server that answers; as `jetarrow.sync.connect`.
-
-        Args:
-            servers: One address, several separated by commas, or a list.
-            **options: As `jetarrow.Client.connect`; callbacks are plain functions.
-
-        Raises:
-            InvalidCallbackTypeError: A callback is a coroutine function.
-        """
+    def connect(  # noqa: D102
+        self, servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]
+    ) -> None:
         given: Any = options
         run_to_completion(self._inner.connect(servers, **given))
 
@@ -67,16 +62,7 @@ class Client(Status):
 
     @with_signature_of(AsyncClient.subscribe)
     def subscribe(self, subject: str, queue: str = "", **options: Unpack[SubscribeOptions]) -> Subscription:
-        """As `jetarrow.aio.client.Client.subscribe`, without callbacks: iterate the subscription with `for`.
-
-        Args:
-            subject: As there.
-            queue: As there.
-            **options: `max_msgs`, `pending_msgs_limit` and `pending_bytes_limit`, as there.
-
-        Raises:
-            TypeError: A callback or a future is passed.
-        """
+        """As `jetarrow.aio.client.Client.subscribe`: no callbacks; iterate it with `for`."""
         return Subscription(run_to_completion(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
     @with_signature_of(AsyncClient.request_many)
@@ -115,6 +101,14 @@ class Client(Status):
 
     jetstream_manager = wrapped(AsyncClient.jetstream_manager, JetStream)
 
+    @with_signature_of(AsyncClient.system)
+    def system(self, **options: Unpack[SystemOptions]) -> System:  # noqa: D102
+        from jetarrow.sync.system import System
+
+        return System(self._inner.system(**options))
+
+    trace = blocking(AsyncClient.trace)
+
     set_server_pool = forwarded(AsyncClient.set_server_pool)
 
     def __repr__(self) -> str:
@@ -129,16 +123,13 @@ class Client(Status):
         run_to_completion(self._inner.__aexit__(kind, error, trace))
 
 
-def connect(servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]) -> Client:
-    """Connects to NATS and returns the client.
-
-    Takes the same options as `jetarrow.aio.client.Client.connect`, and raises the same errors. Callbacks and the
-    other functions are plain functions; they run one at a time in a separate thread.
-
-    Args:
-        servers: As `Client.connect`.
-        **options: As `Client.connect`.
-    """
+def connect(  # noqa: D103
+    servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[SyncConnectOptions]
+) -> Client:
     client = Client()
     client.connect(servers, **options)
     return client
+
+
+# `help` shows the options, which are those of the method.
+connect.__doc__ = Client.connect.__doc__

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jetarrow._jetarrow import SyncMsg
+from jetarrow.core.docstrings import documented_as
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.messages import REQUEST_MESSAGES
@@ -72,6 +73,7 @@ class JetStream(JetStreamManager):
 
     fetch = blocking(JetStreamContext.fetch)
 
+    @documented_as(JetStreamContext.consume)
     def consume(
         self,
         stream: str,
@@ -93,12 +95,12 @@ class JetStream(JetStreamManager):
     def subscribe(
         self, subject: str, queue: str | None = None, **options: Unpack[PushSubscribeOptions]
     ) -> PushSubscription:
-        """As `jetarrow.js.client.JetStreamContext.subscribe`, without callbacks: iterate with `for`."""
+        """As `jetarrow.js.client.JetStreamContext.subscribe`: no callbacks; iterate it with `for`."""
         return PushSubscription(run_to_completion(self._inner.subscribe(subject, queue, **without_callbacks(options))))
 
     @with_signature_of(JetStreamContext.subscribe_bind)
     def subscribe_bind(self, stream: str, *args: Any, **options: Unpack[BindOptions]) -> PushSubscription:
-        """As `jetarrow.js.client.JetStreamContext.subscribe_bind`, without callbacks."""
+        """As `jetarrow.js.client.JetStreamContext.subscribe_bind`: no callbacks; iterate it with `for`."""
         return PushSubscription(
             run_to_completion(self._inner.subscribe_bind(stream, *args, **without_callbacks(options)))
         )

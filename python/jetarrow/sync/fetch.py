@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Unpack
 
 from jetarrow._jetarrow import SyncMsg
 from jetarrow.core.closed_event import ClosedEvent
+from jetarrow.core.docstrings import documented_as
 from jetarrow.jetstream import batch, reader
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.jetstream.literals import DecodeMode
+from jetarrow.jetstream.literals import DecodeMode, TimestampNumbers
 from jetarrow.jetstream.messages import REQUEST_MESSAGES
 from jetarrow.sync.blocking import (
     blocking,
@@ -37,9 +38,18 @@ class MessageBatch(batch.Columns[SyncMsg]):
         super().__init__(inner._session, inner._native)
         self._inner = inner
 
-    def decode(self, schema: object, mode: DecodeMode = "PERMISSIVE") -> MessageBatch:
+    @documented_as(batch.MessageBatch.decode)
+    def decode(
+        self,
+        schema: object,
+        mode: DecodeMode = "PERMISSIVE",
+        *,
+        time_zone: str = "UTC",
+        timestamp_numbers: TimestampNumbers | None = None,
+    ) -> MessageBatch:
         """As `jetarrow.batch.MessageBatch.decode`."""
-        return MessageBatch(self._inner.decode(schema, mode))
+        found = self._inner.decode(schema, mode, time_zone=time_zone, timestamp_numbers=timestamp_numbers)
+        return MessageBatch(found)
 
     ack = blocking(batch.MessageBatch.ack)
     ack_sync = blocking(batch.MessageBatch.ack_sync)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
 from jetarrow._jetarrow import SyncMsg
+from jetarrow.core.docstrings import documented_as
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import models
 from jetarrow.jetstream.advisories import Advisories as AsyncAdvisories
@@ -51,8 +52,10 @@ class Consumer(PullSubscription):
     resume = blocking(AsyncConsumer.resume)
     reset = blocking(AsyncConsumer.reset)
     unpin = blocking(AsyncConsumer.unpin)
+    step_down = blocking(AsyncConsumer.step_down)
     delete = blocking(AsyncConsumer.delete)
 
+    @documented_as(AsyncConsumer.messages)
     def messages(self) -> Iterator[SyncMsg]:
         """As `jetarrow.js.consumer.Consumer.messages`: iterate it with `for`."""
         return iterate_messages(aiter(self._inner.messages))
@@ -86,6 +89,8 @@ class Stream:
     delete = blocking(AsyncStream.delete)
     backup = blocking(AsyncStream.backup)
     purge = blocking(AsyncStream.purge)
+    step_down = blocking(AsyncStream.step_down)
+    remove_peer = blocking(AsyncStream.remove_peer)
     get_msg = blocking(AsyncStream.get_msg)
     get_last_msg = blocking(AsyncStream.get_last_msg)
     direct_get = blocking(AsyncStream.direct_get)
@@ -95,12 +100,14 @@ class Stream:
     counter = blocking(AsyncStream.counter)
     delete_msg = blocking(AsyncStream.delete_msg)
 
+    @documented_as(AsyncStream.ordered_consumer)
     def ordered_consumer(
         self, subjects: str | Sequence[str] | None = None, **options: Unpack[OrderedConsumerOptions]
     ) -> Iterator[SyncMsg]:
         """As `jetarrow.js.stream.Stream.ordered_consumer`: iterate it with `for`."""
         return iterate_messages(aiter(self._inner.ordered_consumer(subjects, **options)))
 
+    @documented_as(AsyncStream.consumer)
     def consumer(self, name: str) -> Consumer:
         """As `jetarrow.js.stream.Stream.consumer`; the handle blocks."""
         return Consumer(self._inner.consumer(name))

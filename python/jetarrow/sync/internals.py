@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from jetarrow import _jetarrow
 from jetarrow.core.errors import Error
@@ -13,9 +14,13 @@ from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import StreamRolledBackError
+from jetarrow.jetstream.kv.key_values import KeyValues
 from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.resume.publish import Resume
+from jetarrow.jetstream.resume.stores import BucketStore, FileStore
+from jetarrow.jetstream.resume.stream_log import filter_of
 from jetarrow.jetstream.rollback import Extent, Mark, verify
 from jetarrow.sync.blocking import iterate
 from jetarrow.sync.client import Client
@@ -125,6 +130,19 @@ def open_reader(js: JetStreamManager, stream: str, **arguments: Any) -> _jetarro
     return Reader(api_of(js), ReadSpec(stream, **arguments))._open_blocking()
 
 
+def check_reader(js: JetStreamManager, **arguments: Any) -> None:
+    """Check the arguments of `open_reader` without a request.
+
+    Args:
+        js: The connection and prefix.
+        arguments: As `ReadSpec` takes them.
+
+    Raises:
+        ValueError: An argument has an invalid value, or a type of the schema cannot be decoded.
+    """
+    Reader(api_of(js), ReadSpec("any", **arguments))
+
+
 # Maximum bytes of unacknowledged rows.
 _MAX_BYTES = 32 << 20
 
@@ -135,6 +153,7 @@ def publish_rows(
     *,
     subject: str | None,
     mode: str,
+    chunk: int | None = None,
     expected_stream: str | None,
     max_inflight: int | None,
     timeout: float,
@@ -147,6 +166,7 @@ def publish_rows(
         rows: A table, as `publish_batch` takes it.
         subject: One subject for all rows; None uses the column `subject`.
         mode: As `publish_batch`.
+        chunk: As `publish_batch`.
         expected_stream: As `publish_batch`.
         max_inflight: As `publish_batch`.
         timeout: As `publish_batch`.
@@ -165,6 +185,7 @@ def publish_rows(
         msg_ttl=None,
         expected_stream=expected_stream,
         mode=mode,
+        chunk=chunk,
         max_inflight=max_inflight,
         max_bytes=_MAX_BYTES,
         timeout=timeout,
@@ -173,3 +194,22 @@ def publish_rows(
         first_row=first_row,
     )
     return PublishResult(call.block())
+
+
+def load_position(js: JetStreamManager, place: Path | tuple[str, str], source: Mapping[str, Any]) -> Any:
+    """Returns an argument `resume` of `publish_table` with facts that identify the file.
+
+    Args:
+        js: The context.
+        place: A file, or a bucket and a key.
+        source: The facts.
+    """
+    if isinstance(place, Path):
+        return Resume(FileStore(place), source)
+    bucket, key = place
+    return Resume(BucketStore(cast("KeyValues", js._inner), key, bucket), source)
+
+
+def subject_filter(template: str) -> str:
+    """Returns the subject filter of a template of columns."""
+    return filter_of(template)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from jetarrow.core.docstrings import documented_as
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.kv import entry, key_value, watcher
@@ -79,6 +80,7 @@ class KeyValue:
     watch = wrapped(key_value.KeyValue.watch, KeyWatcher)
     watchall = wrapped(key_value.KeyValue.watchall, KeyWatcher)
 
+    @documented_as(key_value.KeyValue.read)
     def read(
         self,
         filters: str | Sequence[str] | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
+from jetarrow.core.docstrings import documented_as
 from jetarrow.jetstream.manager import JetStreamManager as AsyncManager
 from jetarrow.jetstream.models import AdvisoryKind
 from jetarrow.sync.blocking import blocking, forwarded, inner_repr, iterated, wrapped
@@ -26,9 +27,11 @@ class JetStreamManager:
     __repr__ = inner_repr
     account_info = blocking(AsyncManager.account_info)
     lag = blocking(AsyncManager.lag)
+    doctor = blocking(AsyncManager.doctor)
 
     get_options = forwarded(AsyncManager.get_options)
 
+    @documented_as(AsyncManager.jetstream)
     def jetstream(self) -> JetStream:
         """As `jetarrow.js.manager.JetStreamManager.jetstream`; the context blocks."""
         return self._context(self._inner.jetstream())
@@ -67,10 +70,12 @@ class JetStreamManager:
     get_or_create_stream = wrapped(AsyncManager.get_or_create_stream, Stream)
     create_or_update_stream = wrapped(AsyncManager.create_or_update_stream, Stream)
 
+    @documented_as(AsyncManager.stream)
     def stream(self, name: str) -> Stream:
         """As `jetarrow.js.manager.JetStreamManager.stream`; the handle blocks."""
         return Stream(self._inner.stream(name))
 
+    @documented_as(AsyncManager.advisories)
     def advisories(
         self,
         stream: str | None = None,

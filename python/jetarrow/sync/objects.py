@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import TracebackType
 
+from jetarrow.core.docstrings import documented_as
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import models
 from jetarrow.jetstream.objects.object_store import ObjectStore as AsyncStore
@@ -56,6 +57,7 @@ class ObjectStore:
     watch = wrapped(AsyncStore.watch, ObjectWatcher)
     add_link = blocking(AsyncStore.add_link)
 
+    @documented_as(AsyncStore.add_bucket_link)
     def add_bucket_link(self, name: str, bucket: ObjectStore | str) -> models.ObjectInfo:
         """As `jetarrow.js.object_store.ObjectStore.add_bucket_link`."""
         inner = bucket._inner if isinstance(bucket, ObjectStore) else bucket

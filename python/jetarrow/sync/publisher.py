@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Unpack, cast
 
+from jetarrow.core.docstrings import documented_as
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import publisher
 from jetarrow.sync.blocking import blocking, inner_repr
@@ -25,6 +26,7 @@ class Publisher:
     __repr__ = inner_repr
     flush = blocking(publisher.Publisher.flush)
 
+    @documented_as(publisher.Publisher.publish)
     def publish(self, payload: bytes | str, **options: Unpack[PublisherPublishOptions]) -> Future[PubAck]:
         """As `jetarrow.publisher.Publisher.publish`, with the same options."""
         inner = self._inner

@@ -18,6 +18,7 @@ class Sink:
     __reduce__ = AsyncSink.__reduce__
     run = blocking(AsyncSink.run)
     step = blocking(AsyncSink.step)
+    lag = blocking(AsyncSink.lag)
     compact = blocking(AsyncSink.compact)
     close = blocking(AsyncSink.close)
 

@@ -10,6 +10,9 @@ use rollback::Rollback;
 
 pub type Result<T, E = JetError> = std::result::Result<T, E>;
 
+/// The `err_code` of a stream with more unprocessed messages than the server's `max_buffered_msgs`, 10,000 by default.
+const STREAM_BUSY: i64 = 10_167;
+
 /// An error of the engine: what failed, what the server or the system answered, and what to do.
 ///
 /// Never holds a secret or a debug dump. It is cloned because one cause can fail many rows.
@@ -77,9 +80,10 @@ pub enum JetError {
         "it was not sent, because the connection was down or busy, and will not be sent"
     })]
     Unanswered { verb: &'static str, subject: String, after: Duration, sent: bool },
-    #[error(
-        "no responders on {subject:?} (status 503); check the subject and the account, and that JetStream is enabled"
-    )]
+    #[error("no responders on {subject:?} (status 503); {}", match .subject.starts_with("$JS.") {
+        true => "check the domain and the account, and that JetStream is enabled",
+        false => "start the service that answers on it, or check the subject and the account",
+    })]
     NoResponders { subject: String },
     #[error("no stream has the subject {subject:?} (status 503); create one that lists it, or correct the subject")]
     NoStream { subject: String },
@@ -96,9 +100,9 @@ pub enum JetError {
         "{what} has {size} bytes with its headers, and the server accepts at most {limit} (max_payload); send less, or raise it"
     )]
     MaxPayload { what: About, size: usize, limit: usize },
-    /// Code, err_code and description of a JetStream API error, as the server sent them.
+    /// Code, err_code and description of a JetStream API error, as the server sent them, and the stream if it names one.
     #[error("{description} (code {code}, err_code {err_code})")]
-    Api { code: i64, err_code: i64, description: String },
+    Api { code: i64, err_code: i64, description: String, stream: Option<String> },
     #[error(
         "the connection was lost before {what} was acknowledged, so it may or may not be stored; give messages an id, so that they are resent safely"
     )]
@@ -181,6 +185,15 @@ impl JetError {
                 | JetError::NoResponders { .. }
                 | JetError::Api { code: UNAVAILABLE, .. }
         )
+    }
+
+    /// The answer of a stream whose queue of incoming messages is full: it did not store the message.
+    pub fn stream_busy() -> JetError {
+        JetError::Api { code: 429, err_code: STREAM_BUSY, description: "too many requests".to_owned(), stream: None }
+    }
+
+    pub fn is_stream_busy(&self) -> bool {
+        matches!(self, JetError::Api { err_code: STREAM_BUSY, .. })
     }
 
     /// Adds that the message was sent and may be stored, for a message whose call was cancelled.
@@ -274,6 +287,15 @@ mod tests {
         assert!(large.counted_from(10).to_string().starts_with("row 11 has 9 bytes"));
         let other = JetError::Unconfirmed { what: About::Other("the atomic batch".into()) };
         assert_eq!(other.clone().counted_from(5), other);
+    }
+
+    #[test]
+    fn no_responders_text_names_jetstream_for_its_api_only() {
+        let text = |subject: &str| JetError::NoResponders { subject: subject.into() }.to_string();
+        assert!(
+            text("orders.new").ends_with("start the service that answers on it, or check the subject and the account")
+        );
+        assert!(text("$JS.API.INFO").ends_with("that JetStream is enabled"));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use inflight_probe::InFlightProbe;
+use queue_limit::QueueLimit;
 use tokio::time::Instant;
 
 use crate::path_estimate::{Estimate, PathEstimate};
@@ -66,6 +67,7 @@ pub struct Congestion {
     min_in_flight_time: Duration,
     window: usize,
     most_messages: usize,
+    queue_limit: QueueLimit,
     /// The window plus the bytes whose stream does not acknowledge. Others bound the queue of this loop by it.
     published_window: Arc<AtomicUsize>,
     overtaken: usize,
@@ -115,6 +117,7 @@ impl Congestion {
             min_in_flight_time,
             window: 0,
             most_messages: MAX_IN_FLIGHT_MESSAGES,
+            queue_limit: QueueLimit::new(MAX_IN_FLIGHT_MESSAGES),
             published_window,
             overtaken: 0,
             last: None,
@@ -153,7 +156,12 @@ impl Congestion {
 
     /// Maximum number of unacknowledged messages.
     pub fn most_messages(&self) -> usize {
-        self.most_messages
+        self.most_messages.min(self.queue_limit.messages())
+    }
+
+    /// Records that a stream refused a message, because its queue is full.
+    pub fn refused(&mut self, in_flight: usize, now: Instant) {
+        self.queue_limit.refused(in_flight, now);
     }
 
     /// Records a sent message, with `before` bytes in flight ahead of it. `place` is higher than all earlier ones.
@@ -232,6 +240,7 @@ impl Congestion {
     fn end(&mut self, round: &Timed, now: Instant, path: &PathEstimate, breaks: u64) {
         // The message that starts the next round is sent into a window of another size.
         self.last = None;
+        self.queue_limit.answered(now);
         let took = took(round, now);
         let rate = round.bytes as f64 / took.as_secs_f64();
         let round_trip = path.known(breaks).round_trip;
@@ -258,7 +267,7 @@ impl Congestion {
         if let Some(in_flight_probe) = &self.in_flight_probe {
             self.most_messages = in_flight_probe.most_messages(known.round_trip);
         }
-        let bytes = self.most_messages as f64 * round.message as f64;
+        let bytes = self.most_messages() as f64 * round.message as f64;
         self.resize(window.min(bytes).max(MIN_WINDOW as f64));
     }
 
@@ -320,5 +329,6 @@ fn took(timed: &Timed, now: Instant) -> Duration {
 }
 
 pub mod inflight_probe;
+pub mod queue_limit;
 #[cfg(test)]
 mod tests;

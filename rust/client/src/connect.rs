@@ -1,4 +1,4 @@
-//! A connection: connect, publish, request, reconnect and close.
+//! A connection: connect, publish, request and reconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,6 @@ use crate::pool::{Pool, display_servers};
 use crate::pull_budget::PullBudget;
 use crate::refusals::Refusals;
 use crate::request::{Done, Request, Requests};
-use crate::stall::run_until_stalled;
 use crate::traffic::{Traffic, Verb};
 use crate::transport::{self, Client, SendRejected, Subscriber};
 use base::error::{About, JetError, Result};
@@ -31,9 +30,7 @@ use wire::subject;
 const YIELDS_AFTER_PONG: usize = 3;
 /// Time that the attempts of the first round may take beyond the sum of their timeouts, and time that a link may take
 /// to end.
-const TIMEOUT_MARGIN: Duration = Duration::from_millis(250);
-/// Maximum wait for unsent data in a hurried close.
-const MAX_HURRIED_FLUSH: Duration = Duration::from_millis(300);
+pub const TIMEOUT_MARGIN: Duration = Duration::from_millis(250);
 
 pub struct Connection {
     pub client: Client,
@@ -231,66 +228,11 @@ impl Connection {
     pub fn set_server_pool(&self, addresses: &[String]) -> Result<()> {
         self.state.pool().replace(addresses)
     }
-
-    /// Sends all queued data, then closes the connection. In a hurry it does not wait for a slow server.
-    pub async fn close(&self, hurry: bool) {
-        if self.link.borrow().closed {
-            return;
-        }
-        self.state.stop();
-        let sent = self.while_up(async {
-            let _not_confirmed = self.round_trip(Duration::MAX).await;
-        });
-        if hurry {
-            let _late = tokio::time::timeout(MAX_HURRIED_FLUSH, sent).await;
-        } else {
-            self.run_until_stalled(sent).await;
-        }
-        let mut link = self.link.clone();
-        self.client.end();
-        let ended = link.wait_for(|link| link.closed);
-        let _stuck = tokio::time::timeout(if hurry { TIMEOUT_MARGIN / 2 } else { TIMEOUT_MARGIN }, ended).await;
-        self.state.closed(None);
-    }
-
-    /// Runs `work` until it is done, or until nothing was sent or received for a while.
-    pub async fn run_until_stalled(&self, work: impl Future<Output = ()>) {
-        run_until_stalled(&self.client, self.outbox.recall(), work).await;
-    }
-
-    /// Waits until the server has processed all data sent so far, or until progress stalls.
-    pub async fn settle(&self) {
-        self.while_up(self.run_until_stalled(async {
-            let _not_confirmed = self.round_trip(Duration::MAX).await;
-        }))
-        .await;
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        if !self.link.borrow().closed {
-            // Subscriptions keep the transport's task alive, so it needs an explicit stop.
-            self.state.stop();
-            let (client, state, rest) = (self.client.clone(), self.state.clone(), self.outbox.rest());
-            let outbox = self.outbox.recall();
-            runtime::linger(async move {
-                let sent = async {
-                    rest.await;
-                    let _away = trip(&client, &state, 0).await;
-                };
-                run_until_stalled(&client, outbox, sent).await;
-                client.end();
-                let mut link = state.link.subscribe();
-                let _closed = tokio::time::timeout(TIMEOUT_MARGIN, link.wait_for(|link| link.closed)).await;
-            });
-        }
-    }
 }
 
 /// Waits for a PING and its PONG. By then the server has processed all data sent before, and all data it sent before
 /// has arrived. False if there were more disconnects than `breaks`.
-async fn trip(client: &Client, state: &ConnectionState, breaks: u64) -> Result<bool> {
+pub async fn trip(client: &Client, state: &ConnectionState, breaks: u64) -> Result<bool> {
     let mut link = state.link.subscribe();
     let mut pings = state.pings.subscribe();
     let ours = loop {
@@ -345,6 +287,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let count = pool.count();
     let (first, connected) = oneshot::channel();
     let settings = StateSettings {
+        name: options.name.clone(),
         credentials: std::mem::take(&mut options.credentials),
         connect_timeout: options.connect_timeout,
         allow_reconnect: options.allow_reconnect,

@@ -61,6 +61,8 @@ pub struct EventQueue {
 }
 
 pub struct StateSettings {
+    /// Name of the connection.
+    pub name: Option<String>,
     pub credentials: Credentials,
     pub connect_timeout: Duration,
     pub allow_reconnect: bool,

@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod auth;
+mod close;
 pub mod congestion;
 pub mod connect;
 pub mod connection_state;

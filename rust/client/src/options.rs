@@ -34,6 +34,11 @@ pub struct Options {
     pub max_reconnects: Option<u32>,
     /// Wait between two attempts at one server.
     pub reconnect_wait: Duration,
+    /// Maximum random addition to this wait, without and with TLS.
+    pub reconnect_jitter: Duration,
+    pub reconnect_jitter_tls: Duration,
+    /// Servers that other servers announce are not used.
+    pub ignore_discovered: bool,
     pub randomize: bool,
     /// Continues after a first round in which no server could be reached.
     pub retry_first: bool,
@@ -48,7 +53,15 @@ pub struct Options {
 
 impl Options {
     pub fn rules(&self) -> Rules {
-        Rules { randomize: self.randomize, max_failures: self.max_reconnects, wait: self.reconnect_wait }
+        Rules {
+            randomize: self.randomize,
+            max_failures: self.max_reconnects,
+            wait: self.reconnect_wait,
+            jitter: self.reconnect_jitter,
+            jitter_tls: self.reconnect_jitter_tls,
+            always_tls: self.tls.as_ref().is_some_and(|tls| tls.required),
+            ignore_discovered: self.ignore_discovered,
+        }
     }
 
     /// Ping period at which a silence of `ping_interval * max_outstanding_pings` ends the connection. It is a little

@@ -11,8 +11,6 @@ use wire::nats::ServerAddr;
 
 /// Minimum wait between attempts. A wait of zero would keep a core busy with refused attempts.
 const LEAST_WAIT: Duration = Duration::from_millis(2);
-/// Jitter: waits are longer by up to this fraction, so that the clients of a server do not reconnect at the same time.
-const JITTER: f64 = 0.1;
 
 /// A server of the pool. `addr` has no user and no password; they are kept apart from it.
 #[derive(Clone, Debug)]
@@ -120,11 +118,20 @@ pub struct Rules {
     pub max_failures: Option<u32>,
     /// Wait between two attempts at one server.
     pub wait: Duration,
+    /// Waits are longer by up to this, so that the clients of a server do not reconnect at the same time.
+    pub jitter: Duration,
+    /// The same for connections with TLS, whose handshakes cost a server more.
+    pub jitter_tls: Duration,
+    /// All connections use TLS, whatever their address.
+    pub always_tls: bool,
+    /// Servers that other servers announce are not used.
+    pub ignore_discovered: bool,
 }
 
 impl Rules {
-    fn pause(&self) -> Duration {
-        self.wait.max(LEAST_WAIT).mul_f64(1.0 + JITTER * random())
+    fn pause(&self, tls: bool) -> Duration {
+        let jitter = if tls { self.jitter_tls } else { self.jitter };
+        self.wait.max(LEAST_WAIT) + jitter.mul_f64(random())
     }
 }
 
@@ -192,6 +199,9 @@ impl Pool {
 
     /// Adds the servers that `from` announced; true if one is new.
     pub fn discover(&mut self, from: &ServerAddr, urls: &[String], tls: bool) -> bool {
+        if self.rules.ignore_discovered {
+            return false;
+        }
         let scheme = match from.scheme() {
             "nats" if tls => "tls",
             scheme => scheme,
@@ -243,8 +253,9 @@ impl Pool {
         }
         let server = self.servers.pop_front()?;
         let addr = server.addr.clone();
+        let tls = self.rules.always_tls || self.wants_tls() || server.addr.tls_required();
         let wait = server.last_attempt.map(|last| {
-            let due = last + self.rules.pause();
+            let due = last + self.rules.pause(tls);
             due.saturating_duration_since(Instant::now())
         });
         self.servers.push_back(server);

@@ -10,8 +10,8 @@
 //! | string | a string |
 //! | binary | a string of standard base64, padded or not |
 //! | date32 | "YYYY-MM-DD" |
-//! | timestamp with zone | ISO 8601 with an offset or Z, without one: UTC; fractions below the unit are cut; an integer counts units since 1970 |
-//! | timestamp without zone | the same text without an offset; an integer |
+//! | timestamp with zone | ISO 8601 with an offset or Z, without one in the zone of the rules; or a number since 1970, whose unit the rules give; fractions below the unit are cut |
+//! | timestamp without zone | the same text without an offset; a number |
 //! | list, struct, map | an array, an object, an object |
 //!
 //! A string is not converted to a number, except for decimals, and a number is not converted to a string. A missing
@@ -20,13 +20,16 @@
 //! compared exactly.
 //!
 //! These documents are malformed too: one that is not an object, an empty one, text after the object, invalid UTF-8,
-//! half of a surrogate pair, and nesting deeper than 128.
+//! half of a surrogate pair, and nesting deeper than 128. [`rules::Leniency`] relaxes some of this.
 
 pub(crate) mod column;
+mod explain;
 mod finish;
 mod json;
+mod lenient;
 mod number;
 mod object;
+pub mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +43,9 @@ use arrow_schema::{DataType, Field, FieldRef, Fields};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use column::ColumnDecoder;
-use json::{Json, JsonStep, Reason};
+use explain::explain;
+use json::{Json, Parsed, Reason};
+use rules::{JsonRules, Leniency};
 
 use base::choice::choose;
 use base::error::JetError;
@@ -54,7 +59,7 @@ pub fn nanoseconds(text: &[u8]) -> Option<i64> {
 /// Handling of malformed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMismatch {
-    /// The value is null, and the text is kept.
+    /// The value is null (leniently: the fields that do not fit), and the text is kept.
     Permissive,
     /// The row is dropped.
     DropMalformed,
@@ -107,16 +112,22 @@ pub enum DecodeError {
 pub struct Decoder {
     root: ColumnDecoder,
     mode: OnMismatch,
+    leniency: Leniency,
 }
 
 impl Decoder {
-    /// Rejects types that it cannot decode. The text names the column and lists the supported types.
+    /// Creates a decoder with the default rules.
     pub fn new(fields: &Fields, mode: OnMismatch) -> Result<Decoder, String> {
+        Decoder::with_rules(fields, mode, &JsonRules::default())
+    }
+
+    /// Rejects types that it cannot decode. The text names the column and lists the supported types.
+    pub fn with_rules(fields: &Fields, mode: OnMismatch, rules: &JsonRules) -> Result<Decoder, String> {
         let field = Arc::new(Field::new("value", DataType::Struct(fields.clone()), true));
-        let mut root = ColumnDecoder::new(&field, "", 0)?;
+        let mut root = ColumnDecoder::new(&field, rules, "", 0)?;
         // Arrow rejects some schemas only when the arrays are built.
         root.finish().map_err(|e| e.to_string())?;
-        Ok(Decoder { root, mode })
+        Ok(Decoder { root, mode, leniency: rules.leniency })
     }
 
     /// Returns the field `value: struct<…>`. It is nullable in every mode, so the schema does not depend on the mode.
@@ -159,7 +170,8 @@ impl Decoder {
     /// Parses every row and returns the malformed ones.
     fn fill(&mut self, payloads: &BinaryArray) -> Result<Vec<Bad>, Bad> {
         let mut bad = Vec::new();
-        let mut json = Json::new();
+        let mut json = Json::default();
+        json.leniency = self.leniency;
         self.root.reserve(payloads.len());
         // A batch that is valid UTF-8 as a whole is split into rows without another check. A row with a split character
         // is `None`.
@@ -177,20 +189,30 @@ impl Decoder {
                 continue;
             };
             json.start(text);
-            let start = json.at;
-            let read = match json.peek() {
-                b'{' => self.root.parse(&mut json),
-                b'n' => json.skip().and_then(|()| json.fail(Reason::Expected("an object"), start)),
-                0 if text.is_empty() => json.syntax("the text is empty"),
-                _ => self.root.parse(&mut json),
-            };
-            if read.and_then(|()| json.end()).is_err() {
+            if self.leniency.like_spark && json.at == text.len() {
+                self.root.append_null();
+            } else if parse(&mut self.root, &mut json, text).is_err() {
                 self.root.truncate(length);
                 let root = self.root.field.clone();
                 self.malformed(row, &mut bad, || explain(&json, text, &root))?;
+                if self.leniency.like_spark && self.mode == OnMismatch::Permissive {
+                    self.root.truncate(length);
+                    self.keep_fitting(&mut json, text);
+                }
             }
         }
         Ok(bad)
+    }
+
+    /// Appends a malformed row with the fields that fit; null if it is not JSON.
+    fn keep_fitting<'a>(&mut self, json: &mut Json<'a>, text: &'a str) {
+        let length = self.root.len();
+        json.start(text);
+        json.recovers = true;
+        if parse(&mut self.root, json, text).is_err() {
+            self.root.truncate(length);
+            self.root.append_null();
+        }
     }
 
     fn malformed(
@@ -212,43 +234,17 @@ impl Decoder {
     }
 }
 
-/// Returns the column and the error text.
-fn explain(json: &Json<'_>, text: &str, root: &FieldRef) -> (String, String) {
-    let mut column = String::new();
-    for step in json.trace.iter().rev() {
-        match step {
-            JsonStep::Field(field) if column.is_empty() => column.push_str(field.name()),
-            JsonStep::Field(field) => column.extend([".", field.name()]),
-            JsonStep::Item(_) => column.push_str("[]"),
-            JsonStep::Key(key, _) => column.extend([".", key]),
-        }
+/// Parses a document as a row.
+#[inline]
+fn parse(root: &mut ColumnDecoder, json: &mut Json<'_>, text: &str) -> Parsed<()> {
+    let start = json.at;
+    match json.peek() {
+        b'{' => root.parse(json)?,
+        b'n' => json.skip().and_then(|()| json.fail(Reason::Expected("an object"), start))?,
+        0 if text.is_empty() => json.syntax("the text is empty")?,
+        _ => root.parse(json)?,
     }
-    let field = match json.trace.first() {
-        Some(JsonStep::Field(field) | JsonStep::Item(field) | JsonStep::Key(_, field)) => field,
-        None => root,
-    };
-    let fault = &json.fault;
-    let found = text.as_bytes().get(fault.start).and_then(|byte| json::kind(*byte));
-    let reason = match (fault.reason, found) {
-        (Reason::Syntax(what), _) => format!("not JSON: {what}, at byte {}", fault.start),
-        (Reason::Expected(what), Some(found)) => format!("expected {what}, found {found}"),
-        (Reason::Expected(_), None) => format!("not JSON: not a value, at byte {}", fault.start),
-        (Reason::Null, _) => "null, and the schema says not nullable".into(),
-        (Reason::Missing, _) => "missing, and the schema says not nullable".into(),
-        // A binary column is not quoted, because its text can be any.
-        (Reason::Unfit, _) if field.data_type().is_binary() => "not standard base64".into(),
-        (Reason::Unfit, _) => {
-            let value = text.get(fault.start..fault.end).unwrap_or_default();
-            let short: String = value.chars().take(40).collect();
-            let dots = if short.len() < value.len() { "…" } else { "" };
-            let hint = match field.data_type() {
-                DataType::Timestamp(_, None) => " (a column without a zone takes text without an offset)",
-                _ => "",
-            };
-            format!("{short}{dots} does not fit {}{hint}", field.data_type())
-        }
-    };
-    (column, reason)
+    json.end()
 }
 
 /// Returns the column of error texts, null in valid rows.

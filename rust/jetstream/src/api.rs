@@ -37,9 +37,17 @@ pub struct ApiError {
     pub description: String,
 }
 
+impl ApiError {
+    /// Converts an error of a response that names a stream; a server leaves the name empty if it has none.
+    pub fn of_stream(self, stream: Option<String>) -> JetError {
+        let ApiError { code, err_code, description } = self;
+        JetError::Api { code, err_code, description, stream: stream.filter(|name| !name.is_empty()) }
+    }
+}
+
 impl From<ApiError> for JetError {
-    fn from(e: ApiError) -> JetError {
-        JetError::Api { code: e.code, err_code: e.err_code, description: e.description }
+    fn from(error: ApiError) -> JetError {
+        error.of_stream(None)
     }
 }
 
@@ -66,6 +74,7 @@ pub struct Cluster {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct StreamConfig {
+    pub subjects: Vec<String>,
     pub retention: String,
     pub allow_direct: bool,
     pub allow_batched: bool,

@@ -3,6 +3,7 @@
 pub mod ack_tracker;
 pub mod atomic;
 pub mod body;
+pub mod chunks;
 pub mod content_ids;
 pub mod dedup;
 pub mod fast;
@@ -24,8 +25,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
-use crate::api::{Api, StreamConfig};
+use crate::api::{Api, StreamInfo};
 use crate::publish::atomic::atomic;
+use crate::publish::chunks::{Chunking, Target, chunked};
 use crate::publish::fast::fast;
 use crate::publish::no_responders::NoResponderRetry;
 use crate::publish::outcome::{Fill, Outcome, RowBlocks, RowFeed};
@@ -74,6 +76,8 @@ pub async fn publish(
 /// Protocol of a batch publish.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
+    /// Atomic batches of this many rows.
+    Chunks(Chunking),
     /// One ack per row.
     Window,
     Fast,
@@ -93,13 +97,13 @@ impl FromStr for Mode {
 
 /// Looks up the stream of the first row. This must precede the first message: a server without these protocols stores
 /// every message of a batch separately.
-async fn find_stream(api: Api<'_>, rows: &Rows) -> Result<(String, StreamConfig)> {
+async fn find_stream(api: Api<'_>, rows: &Rows) -> Result<(String, StreamInfo)> {
     let stream = match &rows.expected_stream {
         Some(stream) => stream.to_string(),
         None => api.stream_of(rows.subject(0).unwrap_or_default()).await?,
     };
     let info = api.stream_info(&stream).await?;
-    Ok((stream, info.config))
+    Ok((stream, info))
 }
 
 pub async fn publish_batch(
@@ -111,13 +115,18 @@ pub async fn publish_batch(
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut feed = RowFeed::new(blocks);
-    let mode = if mode == Mode::Window {
-        mode
+    let (mode, target) = if mode == Mode::Window {
+        (mode, None)
     } else {
         choose_mode(conn, &window.prefix, &mut feed, mode, window.timeout).await?
     };
     let mut fill = Fill { outcome: &mut outcome, done: &done };
     match mode {
+        Mode::Chunks(chunking) => {
+            if let Some((stream, info)) = target {
+                chunked(conn, feed, &mut fill, &window, chunking, &Target::new(stream, info)).await?;
+            }
+        }
         Mode::Atomic => atomic(conn, feed, &mut fill, &window).await?,
         Mode::Fast => fast(conn, feed, &mut fill, &window).await?,
         Mode::Window | Mode::Auto => run(conn, feed, fill, window).await?,
@@ -127,25 +136,23 @@ pub async fn publish_batch(
     Ok(outcome)
 }
 
-/// Checks that server and stream support the mode, and resolves `Auto`.
+/// Checks that server and stream support the mode, and resolves `Auto`. Returns the stream too; none without rows.
 async fn choose_mode(
     conn: &Connection,
     prefix: &str,
     feed: &mut RowFeed,
     mode: Mode,
     timeout: Duration,
-) -> Result<Mode> {
-    let Some(rows) = feed.first_block().await? else { return Ok(Mode::Window) };
-    if rows.len == 0 {
-        return Ok(Mode::Window);
-    }
+) -> Result<(Mode, Option<(String, StreamInfo)>)> {
+    let Some(rows) = feed.first_block().await? else { return Ok((Mode::Window, None)) };
+
     // A fast batch has one stream. Rows with subjects of their own may have several.
     let one_stream = rows.expected_stream.is_some() || matches!(rows.subjects, RowSubjects::One(_));
     if mode == Mode::Auto && !one_stream {
-        return Ok(Mode::Window);
+        return Ok((Mode::Window, None));
     }
     let lacks = |stream: String, flag: &str, since: &str| JetError::Unsupported {
-        feature: format!("publish_batch(mode=\"{}\")", if mode == Mode::Atomic { "atomic" } else { "fast" }),
+        feature: format!("publish_batch(mode=\"{}\")", if mode == Mode::Fast { "fast" } else { "atomic" }),
         needs: format!("nats-server {since} or newer, and a stream with {flag}=True"),
         has: format!("stream {stream:?} has it off, on nats-server {}", conn.client.server_info().version),
     };
@@ -163,12 +170,14 @@ async fn choose_mode(
         }
     };
     match (mode, found) {
-        (Mode::Auto, Ok((_, StreamConfig { allow_batched: true, .. }))) => Ok(Mode::Fast),
+        (Mode::Auto, Ok((_, info))) if info.config.allow_batched => Ok((Mode::Fast, None)),
         (Mode::Auto, Err(err)) if Instant::now() >= deadline => Err(err),
-        (Mode::Auto, _) => Ok(Mode::Window),
+        (Mode::Auto, _) => Ok((Mode::Window, None)),
         (_, Err(err)) => Err(err),
-        (Mode::Fast, Ok((stream, config))) if !config.allow_batched => Err(lacks(stream, "allow_batched", "2.14")),
-        (Mode::Atomic, Ok((stream, config))) if !config.allow_atomic => Err(lacks(stream, "allow_atomic", "2.12")),
-        (mode, Ok(_)) => Ok(mode),
+        (Mode::Fast, Ok((stream, info))) if !info.config.allow_batched => Err(lacks(stream, "allow_batched", "2.14")),
+        (Mode::Atomic | Mode::Chunks(_), Ok((stream, info))) if !info.config.allow_atomic => {
+            Err(lacks(stream, "allow_atomic", "2.12"))
+        }
+        (mode, Ok(found)) => Ok((mode, Some(found))),
     }
 }

@@ -12,9 +12,9 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::error::PyResult;
-use crate::message::MessageFormat;
+use crate::message::{MessageFormat, Msg};
 use crate::requested;
-use crate::typed::typed;
+use crate::typed::{Rules, typed};
 use columns::batch as engine;
 use jetstream::receive::message::Received;
 
@@ -156,8 +156,8 @@ impl Batch {
     }
 
     /// Returns the same rows with `data` decoded from JSON.
-    fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str) -> PyResult<Batch> {
-        let mut typed = typed(self.inner.record.schema_ref(), schema, mode, false)?;
+    fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str, rules: Rules) -> PyResult<Batch> {
+        let mut typed = typed(self.inner.record.schema_ref(), schema, mode, &rules, false)?;
         Ok(Batch { inner: typed.apply(self.inner.clone())? })
     }
 
@@ -189,7 +189,13 @@ impl Batch {
         let reply = self.inner.replies.as_ref().filter(|r| r.is_valid(row)).map_or("", |r| r.value(row));
         let headers = record.column_by_name("headers").map(|c| engine::headers(c.as_map(), row));
         let content = Received::new(subject, reply, data, headers.filter(|headers| !headers.is_empty()));
-        MessageFormat::of(session)?.make(session.py(), session.as_unbound(), content, None)
+        let message = MessageFormat::of(session)?.make(session.py(), session.as_unbound(), content, None)?;
+        if reply.is_empty()
+            && let Ok(native) = message.cast::<Msg>()
+        {
+            native.get().set_seq(session.py(), self.inner.seqs.value(row))?;
+        }
+        Ok(message)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

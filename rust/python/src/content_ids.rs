@@ -66,10 +66,6 @@ impl ContentIds {
             Ids { array: Arc::new(column.finish()), repeated }
         }))
     }
-
-    fn forget(&self) {
-        lock(&self.inner).forget();
-    }
 }
 
 /// The columns of a table that determine a message's id.

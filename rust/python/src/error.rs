@@ -103,13 +103,15 @@ fn build_jetstream<'py>(
 ) -> pyo3::PyResult<Bound<'py, PyAny>> {
     let class = |name| import(py, JS_ERRORS, name);
     match err {
-        JetError::Api { code, err_code, description } => {
+        JetError::Api { code, err_code, description, stream } => {
             set_codes(fields, *code, *err_code, description)?;
+            fields.set_item("stream", stream)?;
             class("APIError")?.call_method1("build", (fields,))
         }
         JetError::Batch { row, cause } => {
-            if let JetError::Api { code, err_code, description } = &**cause {
+            if let JetError::Api { code, err_code, description, stream } = &**cause {
                 set_codes(fields, *code, *err_code, description)?;
+                fields.set_item("stream", stream)?;
             }
             fields.set_item("row", row)?;
             let error = class("BatchError")?.call((text,), Some(fields))?;

@@ -23,6 +23,9 @@ use wire::headers::Headers;
 
 pub use form::MessageFormat;
 
+/// The key of a sequence among the set fields; a program cannot set `seq`.
+const SEQ: &str = "seq";
+
 /// A message whose verbs are awaited.
 #[pyclass(frozen, subclass, weakref, module = "jetarrow.aio.msg")]
 pub struct Msg {
@@ -95,6 +98,11 @@ impl Msg {
 
     fn write(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         Ok(self.dictionary(py).set_item(name, value)?)
+    }
+
+    /// Sets the sequence of a message that was read without an ack subject.
+    pub fn set_seq(&self, py: Python<'_>, seq: i64) -> PyResult<()> {
+        Ok(self.dictionary(py).set_item(intern!(py, SEQ), seq)?)
     }
 
     /// Returns the reply subject, if it is a str.
@@ -207,7 +215,10 @@ impl Msg {
     /// The stream's sequence; None for a message without a stream.
     #[getter]
     fn seq(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        Ok(parse_ack_subject(&self.reply_subject(py)?).map(|meta| meta.seq))
+        match parse_ack_subject(&self.reply_subject(py)?) {
+            Some(meta) => Ok(Some(meta.seq)),
+            None => Ok(self.written(py, intern!(py, SEQ))?.map(|seq| seq.extract()).transpose()?),
+        }
     }
 
     /// True if the message was delivered before.

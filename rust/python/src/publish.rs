@@ -20,6 +20,8 @@ use crate::payload::message;
 use crate::rows::{self, RowArguments};
 use crate::{headers, puback};
 use base::error::{About, JetError};
+use jetstream::api::MAX_ATOMIC_ROWS;
+use jetstream::publish::chunks::Chunking;
 use jetstream::publish::outcome::{Outcome, RowBlocks};
 use jetstream::publish::window::Window;
 use jetstream::publish::{self as engine, Mode};
@@ -53,8 +55,8 @@ impl Connection {
     }
 
     /// Publishes many messages with a limit on those in flight. The result is a `PublishOutcome`.
-    #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode, max_inflight, max_bytes,
-                        timeout, resend, progress, first_row=0, ignore_extra=false))]
+    #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode,
+                        max_inflight, max_bytes, timeout, resend, progress, chunk=None, split=false, first_row=0, ignore_extra=false))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
@@ -70,12 +72,21 @@ impl Connection {
         timeout: f64,
         resend: Option<bool>,
         progress: Option<Py<PyAny>>,
+        chunk: Option<usize>,
+        split: bool,
         first_row: u64,
         ignore_extra: bool,
     ) -> PyResult<Call> {
         let conn = self.get()?;
         subject::check(&prefix)?;
-        let mode: Mode = mode.parse()?;
+        let mode = match (mode.parse()?, chunk) {
+            (Mode::Atomic, Some(rows @ 1..=MAX_ATOMIC_ROWS)) => Mode::Chunks(Chunking { rows, split }),
+            (Mode::Atomic, Some(_)) => {
+                return Err(PyValueError::new_err(format!("chunk must be 1 to {MAX_ATOMIC_ROWS} rows")).into());
+            }
+            (_, Some(_)) => return Err(PyValueError::new_err("chunk= needs mode=\"atomic\"").into()),
+            (mode, None) => mode,
+        };
         if max_inflight == Some(0) {
             return Err(PyValueError::new_err("max_inflight must be at least 1").into());
         }

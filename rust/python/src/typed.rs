@@ -8,12 +8,34 @@ use pyo3_arrow::PySchema;
 
 use crate::batch::export_schema;
 use crate::error::PyResult;
+use columns::decode::rules::{JsonRules, Leniency, TimeNumbers};
 use columns::unpack::{self, Unpack};
 use jetstream::receive::typed::Typed;
 
 /// Returns the decoder for `schema=` (any object with an Arrow schema), `mode=` and `flatten=`.
-pub fn typed(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str, flat: bool) -> PyResult<Typed> {
-    Ok(Typed::new(input, fields(schema)?.as_ref().fields(), mode.parse()?, flat)?)
+pub fn typed(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str, rules: &Rules, flat: bool) -> PyResult<Typed> {
+    Ok(Typed::new(input, fields(schema)?.as_ref().fields(), mode.parse()?, &rules.parse()?, flat)?)
+}
+
+/// `jetarrow.jetstream.json_rules.JsonRules`.
+#[derive(FromPyObject)]
+pub struct Rules {
+    time_zone: String,
+    timestamp_numbers: Option<String>,
+    like_spark: bool,
+    non_finite: bool,
+}
+
+impl Rules {
+    fn parse(&self) -> PyResult<JsonRules> {
+        let numbers = match &self.timestamp_numbers {
+            Some(word) => word.parse()?,
+            None if self.like_spark => TimeNumbers::LikeSpark,
+            None => TimeNumbers::ColumnUnit,
+        };
+        let leniency = Leniency { like_spark: self.like_spark, non_finite: self.non_finite };
+        Ok(JsonRules { zone: self.time_zone.parse()?, numbers, leniency })
+    }
 }
 
 /// Returns the decoder that unpacks Arrow payloads into the columns of `schema=`.

@@ -1,21 +1,22 @@
 //! Decoder of header blocks. It is lenient, because a server stores any block that a client publishes.
 //!
-//! Text that is not UTF-8 is read as Latin-1. A name can have any characters. A line without a colon is a name without
+//! A name or a value that is not UTF-8 is read as Latin-1. A name can have any characters. A line without a colon is a name without
 //! a value. Blocks that violate ADR-4 are reported as malformed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
+use std::slice::SplitInclusive;
 use std::str;
 
 /// Values by header name, sorted, so that repeated reads of a message return equal rows.
 pub type Headers = BTreeMap<String, Vec<String>>;
 
-const VERSION_PREFIX: &str = "NATS/";
+const VERSION_PREFIX: &[u8] = b"NATS/";
 /// The only version of the format.
 const KNOWN_VERSION: &str = "NATS/1.0";
 
-/// Returns a header block as text: UTF-8, or else Latin-1.
+/// Returns a name or a value as text: UTF-8, or else Latin-1.
 pub fn text(raw: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(raw) {
         Ok(text) => Cow::Borrowed(text),
@@ -23,40 +24,69 @@ pub fn text(raw: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// Returns a value as text. In UTF-8, white space of every kind around it is removed, as in async-nats.
+pub fn value_text(raw: &[u8]) -> Cow<'_, str> {
+    match text(raw) {
+        Cow::Borrowed(text) => text.trim().into(),
+        latin => latin,
+    }
+}
+
+type RawLines<'a> = SplitInclusive<'a, u8, fn(&u8) -> bool>;
+
 /// Iterator over the names and values of a header block.
-pub struct Lines<'a>(Peekable<str::Lines<'a>>);
+pub struct Lines<'a> {
+    lines: Peekable<RawLines<'a>>,
+}
 
 impl<'a> Lines<'a> {
     /// Starts after the status line.
-    pub fn of(text: &'a str) -> Self {
-        let mut lines = text.lines().peekable();
+    pub fn of(raw: &'a [u8]) -> Self {
+        let is_end: fn(&u8) -> bool = |byte| *byte == b'\n';
+        let mut lines = raw.split_inclusive(is_end).peekable();
         lines.next_if(|first| first.starts_with(VERSION_PREFIX));
-        Lines(lines)
+        Lines { lines }
     }
 
     /// Returns the next line, joined with its continuation lines.
-    fn whole(&mut self) -> Option<Cow<'a, str>> {
-        let mut line = Cow::Borrowed(self.0.find(|line| !line.is_empty())?);
-        while let Some(more) = self.0.next_if(|line| line.starts_with(char::is_whitespace)) {
-            line += more;
+    fn whole(&mut self) -> Option<Cow<'a, [u8]>> {
+        let mut line = Cow::Borrowed(self.lines.by_ref().map(without_end).find(|line| !line.is_empty())?);
+        while let Some(more) = self.lines.next_if(|line| continues(without_end(line))) {
+            line.to_mut().extend_from_slice(without_end(more));
         }
         Some(line)
     }
 }
 
+fn without_end(line: &[u8]) -> &[u8] {
+    let Some(line) = line.strip_suffix(b"\n") else { return line };
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+fn continues(line: &[u8]) -> bool {
+    let starts = |text: &str| text.starts_with(char::is_whitespace);
+    line.first().is_some_and(|first| !first.is_ascii_graphic()) && str::from_utf8(line).is_ok_and(starts)
+}
+
+fn name_and_value(line: &[u8]) -> (&[u8], &[u8]) {
+    let colon = line.iter().position(|byte| *byte == b':');
+    let (name, value) = colon.map_or((line, &b""[..]), |at| (&line[..at], &line[at + 1..]));
+    (name, value.trim_ascii())
+}
+
 /// Yields name and trimmed value.
 impl<'a> Iterator for Lines<'a> {
-    type Item = (Cow<'a, str>, Cow<'a, str>);
+    type Item = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
     fn next(&mut self) -> Option<Self::Item> {
         Some(match self.whole()? {
             Cow::Borrowed(line) => {
-                let (name, value) = line.split_once(':').unwrap_or((line, ""));
-                (name.into(), value.trim().into())
+                let (name, value) = name_and_value(line);
+                (name.into(), value.into())
             }
             Cow::Owned(line) => {
-                let (name, value) = line.split_once(':').unwrap_or((&line, ""));
-                (name.to_owned().into(), value.trim().to_owned().into())
+                let (name, value) = name_and_value(&line);
+                (name.to_owned().into(), value.to_owned().into())
             }
         })
     }
@@ -65,15 +95,16 @@ impl<'a> Iterator for Lines<'a> {
 /// Returns all headers of a block.
 pub fn parse(raw: &[u8]) -> Headers {
     let mut headers = Headers::new();
-    for (name, value) in Lines::of(&text(raw)) {
-        headers.entry(name.into_owned()).or_default().push(value.into_owned());
+    for (name, value) in Lines::of(raw) {
+        headers.entry(text(&name).into_owned()).or_default().push(value_text(&value).into_owned());
     }
     headers
 }
 
 /// Returns the last value of this header.
 pub fn value(raw: &[u8], name: &str) -> Option<String> {
-    Lines::of(&text(raw)).filter(|(found, _)| found == name).last().map(|(_, value)| value.into_owned())
+    let found = Lines::of(raw).filter(|(found, _)| text(found) == name).last();
+    found.map(|(_, value)| value_text(&value).into_owned())
 }
 
 /// Returns the status code and description of the first line; the code is 0 if there is none.
@@ -95,11 +126,10 @@ pub fn is_malformed(raw: &[u8]) -> bool {
     if !first.trim().is_empty() && status(raw).0 == 0 {
         return true;
     }
-    let mut lines = Lines::of(text);
+    let mut lines = Lines::of(raw);
     while let Some(line) = lines.whole() {
-        let Some((name, value)) = line.split_once(':') else { return true };
-        let named = !name.contains(|c: char| !c.is_ascii_graphic());
-        if !named || value.trim().contains('\r') {
+        let (name, value) = name_and_value(&line);
+        if !line.contains(&b':') || !name.iter().all(u8::is_ascii_graphic) || value.contains(&b'\r') {
             return true;
         }
     }
@@ -128,6 +158,7 @@ mod tests {
             (b"NATS/1.0\r\nA:\r\n\r\n", false, vec![("A", vec![""])]),
             (b"NATS/1.0\r\n\r\n", false, vec![]),
             (b"NATS/1.0\r\nName: caf\xe9\r\n\r\n", true, vec![("Name", vec!["café"])]),
+            (b"NATS/1.0\r\nA: \xc3\xa9\r\nB: \xff\r\n\r\n", true, vec![("A", vec!["é"]), ("B", vec!["ÿ"])]),
             (b"NATS/1.0\r\nA b: 1\r\n\r\n", true, vec![("A b", vec!["1"])]),
             (b"NATS/1.0\r\nno colon\r\n\r\n", true, vec![("no colon", vec![""])]),
             (b"NATS/1.0\r\nA: 1\r2\r\n\r\n", true, vec![("A", vec!["1\r2"])]),

@@ -42,6 +42,18 @@ pub fn check_queue(queue: &str) -> Result<()> {
     Ok(())
 }
 
+/// True if the filter, which may have wildcards, matches the subject.
+pub fn matches(filter: &str, subject: &str) -> bool {
+    let (mut filter, mut subject) = (filter.split('.'), subject.split('.'));
+    loop {
+        match (filter.next(), subject.next()) {
+            (Some(">"), Some(_)) | (None, None) => return true,
+            (Some(wanted), Some(token)) if wanted == "*" || wanted == token => {}
+            _ => return false,
+        }
+    }
+}
+
 /// Validates dot-separated tokens: none is empty, and none has white space or control characters. Wildcards are
 /// allowed, because an API subject can end with a consumer's filter.
 pub fn check_tokens(subject: &str) -> Result<()> {

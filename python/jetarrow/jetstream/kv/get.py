@@ -39,20 +39,27 @@ class Get(Bucket):
         try:
             return await self._get(key, whole("revision", revision))
         except KeyDeletedError as error:
-            raise KeyNotFoundError(error.entry, error.op) from None
+            text = f"{error.message}; history() still has its marker, and earlier values if the bucket keeps them"
+            raise KeyNotFoundError(error.entry, error.op, text) from None
 
     async def _get(self, key: str, revision: int | None = None, *, leader: bool = False) -> Entry:
         """Return an entry; raise `KeyDeletedError` with the entry of a marker."""
         subject = self._pre + key
-        entry = None if leader or not self._direct else await self._get_from_any_replica(subject, revision)
-        if entry is None:
-            entry = await self._get_from_leader(subject, revision)
+        try:
+            entry = None if leader or not self._direct else await self._get_from_any_replica(subject, revision)
+            if entry is None:
+                entry = await self._get_from_leader(subject, revision)
+        except KeyNotFoundError:
+            text = f"key {key!r}" if not revision else f"revision {revision} of key {key!r}"
+            raise KeyNotFoundError(message=f"bucket {self._name!r} has no {text}") from None
         if entry.key != key:
             raise KeyNotFoundError(
-                message=f"key {key!r} has no revision {revision}: it is a revision of key {entry.key!r}"
+                message=f"key {key!r} of bucket {self._name!r} has no revision {revision}: it is a revision of key"
+                f" {entry.key!r}"
             )
-        if entry.operation is not None:
-            raise KeyDeletedError(entry, entry.operation)
+        if (operation := entry.operation) is not None:
+            text = f"key {key!r} of bucket {self._name!r} was deleted ({operation} at revision {entry.revision})"
+            raise KeyDeletedError(entry, operation, message=text)
         return entry
 
     async def _get_from_any_replica(self, subject: str, revision: int | None) -> Entry | None:

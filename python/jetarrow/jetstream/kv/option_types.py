@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from jetarrow.jetstream.literals import DecodeMode, TimestampUnit
+    from jetarrow.jetstream.literals import DecodeMode, TimestampNumbers, TimestampUnit
     from jetarrow.jetstream.models import Placement, RePublish, StorageType, StoreCompression, StreamSource
     from jetarrow.jetstream.progress import Progress
 
@@ -60,5 +60,10 @@ class BucketReadOptions(TypedDict, total=False):
     """Size in bytes of the values at which a batch ends; default 16 MiB."""
     timestamp_unit: TimestampUnit
     """Unit of the timestamps: "ns" (default), or "us" for readers without nanoseconds."""
+    time_zone: str
+    """Zone of JSON texts without an offset, an IANA name or an offset; default "UTC"."""
+    timestamp_numbers: TimestampNumbers | None
+    """Unit of numbers in timestamp fields: "seconds", "millis", "micros", "nanos", or "error"; default None,
+    the unit of an Arrow schema's field, else "error"."""
     progress: Progress | bool | None
     """Called with (sequences read, total sequences); True shows a progress bar on a terminal. Default none."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from datetime import timedelta
 
 from jetarrow._jetarrow import key_subjects
 from jetarrow.core.arguments import whole
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.errors import (
     APIError,
@@ -20,11 +22,14 @@ from jetarrow.jetstream.kv.get import Get
 from jetarrow.jetstream.kv.names import KV_DEL, KV_OP, KV_PURGE, MSG_ROLLUP_SUBJECT, check_key
 from jetarrow.jetstream.models import Header
 from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.server_features import require_version
 
 # err_codes of a mismatched `Nats-Expected-Last-Subject-Sequence`, with and without the sequence in the text.
 WRONG_LAST_SEQUENCE = (10071, 10164)
+# The last sequence in the server's description of such an error.
+_SEQUENCE = re.compile(r"wrong last sequence: (\d+)")
 # Attempts of `create` if markers change concurrently.
 ATTEMPTS = 3
 
@@ -52,8 +57,12 @@ class Put(Get):
         """
         if validate_keys:
             check_key(key)
-        return (await self._js.publish(self._put_pre + key, value)).seq
+        try:
+            return (await self._js.publish(self._put_pre + key, value)).seq
+        except APIError as error:
+            raise self._rejected(error, "put", key) from None
 
+    @with_entries_of(put)
     async def create(
         self,
         key: str,
@@ -83,12 +92,12 @@ class Put(Get):
         last = 0
         for _ in range(ATTEMPTS):
             try:
-                return await self._publish_revision(key, value, last=last, msg_ttl=msg_ttl)
+                return await self._publish_revision(key, value, last=last, msg_ttl=msg_ttl, operation="create")
             except KeyWrongLastSequenceError as error:
                 refused = error
             try:
                 # Read from the leader, which made the comparison.
-                await self._get(key, leader=True)
+                refused = self._exists(refused, (await self._get(key, leader=True)).revision or 0)
             except KeyDeletedError as marker:
                 last = marker.entry.revision
             except KeyNotFoundError:
@@ -97,6 +106,7 @@ class Put(Get):
                 break
         raise refused
 
+    @with_entries_of(put)
     async def update(
         self,
         key: str,
@@ -125,8 +135,9 @@ class Put(Get):
         """
         if validate_keys:
             check_key(key)
-        return await self._publish_revision(key, value, last=last or 0, msg_ttl=msg_ttl)
+        return await self._publish_revision(key, value, last=last or 0, msg_ttl=msg_ttl, operation="update")
 
+    @with_entries_of(put)
     async def delete(
         self,
         key: str,
@@ -158,9 +169,10 @@ class Put(Get):
             )
         if validate_keys:
             check_key(key)
-        await self._publish_revision(key, b"", last=last or None, headers={KV_OP: KV_DEL})
+        await self._publish_revision(key, b"", last=last or None, headers={KV_OP: KV_DEL}, operation="delete")
         return True
 
+    @with_entries_of(put)
     async def purge(
         self,
         key: str,
@@ -189,7 +201,7 @@ class Put(Get):
         if validate_keys:
             check_key(key)
         headers = {KV_OP: KV_PURGE, Header.ROLLUP.value: MSG_ROLLUP_SUBJECT}
-        await self._publish_revision(key, b"", last=last or None, headers=headers, msg_ttl=msg_ttl)
+        await self._publish_revision(key, b"", last=last or None, headers=headers, msg_ttl=msg_ttl, operation="purge")
         return True
 
     async def _publish_revision(
@@ -198,6 +210,7 @@ class Put(Get):
         value: bytes | str,
         *,
         last: int | None,
+        operation: str,
         headers: dict[str, str] | None = None,
         msg_ttl: float | timedelta | None = None,
     ) -> int:
@@ -210,10 +223,44 @@ class Put(Get):
             )
         except APIError as error:
             if error.err_code not in WRONG_LAST_SEQUENCE:
-                raise
-            raise KeyWrongLastSequenceError(error.description) from None
+                raise self._rejected(error, operation, key) from None
+            raise self._wrong_revision(error, operation, key, last or 0) from None
         return ack.seq
 
+    def _rejected(self, error: APIError, operation: str, key: str) -> APIError:
+        """The error of a rejected write, with the names of key and bucket."""
+        error._set_message(f"could not {operation} key {key!r} in bucket {self._name!r}")
+        return error
+
+    def _wrong_revision(self, error: APIError, operation: str, key: str, last: int) -> KeyWrongLastSequenceError:
+        """The error of a key whose last revision is not `last`."""
+        found = _SEQUENCE.search(error.description or "")
+        revision = None if found is None else int(found[1])
+        state = {None: "it has another revision", 0: "it has no revision"}.get(revision, f"its revision is {revision}")
+        expected = f"{last} was expected" if last else "no revision was expected"
+        return KeyWrongLastSequenceError(
+            error.description,
+            message=f"could not {operation} key {key!r} in bucket {self._name!r}: {state}, {expected}"
+            f" (err_code={error.err_code} description={error.description!r}); read it again, then retry",
+            err_code=error.err_code or WRONG_LAST_SEQUENCE[0],
+            bucket=self._name,
+            key=key,
+            revision=revision,
+        )
+
+    def _exists(self, error: KeyWrongLastSequenceError, revision: int) -> KeyWrongLastSequenceError:
+        """The error of a key that was to be created and has a value."""
+        return KeyWrongLastSequenceError(
+            error.description,
+            message=f"could not create key {error.key!r} in bucket {self._name!r}: it exists at revision {revision}"
+            f" (err_code={error.err_code} description={error.description!r}); use update() or put()",
+            err_code=error.err_code or WRONG_LAST_SEQUENCE[0],
+            bucket=self._name,
+            key=error.key,
+            revision=revision,
+        )
+
+    @with_entries_of(PublishVerbs.publish_batch)
     async def put_batch(
         self,
         keys: Sequence[str] | ArrowProducer,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.kv.bucket import Bucket
 from jetarrow.jetstream.kv.names import filters_of
-from jetarrow.jetstream.literals import DecodeMode, TimestampUnit
+from jetarrow.jetstream.literals import DecodeMode, TimestampNumbers, TimestampUnit
 from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.read_spec import BATCH_BYTES, ReadSpec
 from jetarrow.jetstream.reader import Reader
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 class Tables(Bucket):
     """The verbs `read` and `to_table`."""
 
+    @with_entries_of(ReadVerbs.read)
     def read(
         self,
         filters: str | Sequence[str] | None = None,
@@ -29,6 +32,8 @@ class Tables(Bucket):
         batch_rows: int | None = None,
         batch_bytes: int = BATCH_BYTES,
         timestamp_unit: TimestampUnit = "ns",
+        time_zone: str = "UTC",
+        timestamp_numbers: TimestampNumbers | None = None,
         progress: Progress | bool | None = None,
     ) -> Reader:
         """Reads the present values of keys as Arrow batches, in the order of their revisions.
@@ -44,6 +49,8 @@ class Tables(Bucket):
             batch_rows: As `js.read`.
             batch_bytes: Size in bytes of the values at which a batch ends; default 16 MiB, at most 1 GiB.
             timestamp_unit: "ns", or "us" for readers without nanoseconds.
+            time_zone: As `js.read`.
+            timestamp_numbers: As `js.read`.
             progress: As in `js.read`.
 
         Returns:
@@ -57,6 +64,8 @@ class Tables(Bucket):
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             timestamp_unit=timestamp_unit,
+            time_zone=time_zone,
+            timestamp_numbers=timestamp_numbers,
             on_data_loss="warn",
             schema=schema,
             mode=mode,
@@ -67,6 +76,7 @@ class Tables(Bucket):
         )
         return Reader(self._js._api, spec)
 
+    @with_entries_of(read)
     async def to_table(
         self,
         filters: str | Sequence[str] | None = None,
@@ -74,6 +84,8 @@ class Tables(Bucket):
         *,
         mode: DecodeMode = "PERMISSIVE",
         timestamp_unit: TimestampUnit = "ns",
+        time_zone: str = "UTC",
+        timestamp_numbers: TimestampNumbers | None = None,
         progress: Progress | bool | None = None,
     ) -> pyarrow.Table:
         """Returns the present values of keys as a table of one row per key, without deleted keys (needs pyarrow).
@@ -83,6 +95,8 @@ class Tables(Bucket):
             schema: As `read`.
             mode: As `read`.
             timestamp_unit: As `read`.
+            time_zone: As `read`.
+            timestamp_numbers: As `read`.
             progress: As `read`.
 
         Raises:
@@ -90,4 +104,12 @@ class Tables(Bucket):
             DecodeError: The mode is FAILFAST, and a value does not fit the schema.
             InvalidKeyError: A filter is not valid.
         """
-        return await self.read(filters, schema, mode=mode, timestamp_unit=timestamp_unit, progress=progress).read_all()
+        return await self.read(
+            filters,
+            schema,
+            mode=mode,
+            timestamp_unit=timestamp_unit,
+            time_zone=time_zone,
+            timestamp_numbers=timestamp_numbers,
+            progress=progress,
+        ).read_all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jetarrow.core.arguments import whole
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import DataLossError, NotFoundError
 from jetarrow.jetstream.kv.bucket import Bucket
@@ -87,6 +88,7 @@ class Watch(Bucket):
             self._raise_missing(error)
         return KeyWatcher(updates, self._name, self._pre, ignore_deletes=ignore_deletes)
 
+    @with_entries_of(watch)
     async def watchall(
         self,
         headers_only: bool = False,

@@ -12,8 +12,8 @@ from jetarrow.core.errors import TimeoutError
 from jetarrow.core.session import Session
 from jetarrow.core.subscription import Subscription
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.errors import APIError
+from jetarrow.jetstream.api import JetStreamApi, status_error
+from jetarrow.jetstream.api_requests import describe_request
 from jetarrow.jetstream.manage.backup_files import DATA, META, BackupWriter, verified_meta
 from jetarrow.jetstream.manage.restore import Report, Restore
 from jetarrow.jetstream.models.values import checked_name
@@ -164,16 +164,15 @@ async def _chunks(session: Session, sub: Subscription, verb: str, timeout: float
             msg = await sub.next_msg(timeout)
         except TimeoutError:
             raise TimeoutError(
-                f"{verb} failed: the server sent nothing for {timeout:g} s before the backup was complete; try again"
+                f"{describe_request(verb).text}: the server sent nothing for {timeout:g} s before the backup was"
+                " complete; try again"
             ) from None
         data = bytes(msg.data)
         if not data:
             headers = msg.headers or {}
             status = headers.get(models.Header.STATUS)
             if status is not None and not status.startswith("204"):
-                failure = {"code": int(status) if status.isdecimal() else None}
-                said = headers.get(models.Header.DESCRIPTION)
-                raise APIError.build({**failure, "description": said}, message=f"{verb} failed")
+                raise status_error(verb, None, headers)
             return
         yield data
         if msg.reply:

@@ -232,4 +232,8 @@ async def put_consumer(
     body: dict[str, Any] = {"stream_name": stream, "config": config.as_dict()}
     if action is not None:
         body["action"] = action
-    return models.ConsumerInfo.from_response(await api.request(verb, body, timeout=timeout))
+    info = models.ConsumerInfo.from_response(await api.request(verb, body, timeout=timeout))
+    filters = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
+    if filters and not info.num_pending:
+        await api.filters.warn(api, stream, filters, reader=f"consumer {info.name!r}")
+    return info

@@ -7,8 +7,7 @@ from typing import Any
 
 from jetarrow._jetarrow import Msg
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.errors import APIError
+from jetarrow.jetstream.api import JetStreamApi, status_error
 from jetarrow.jetstream.models.values import checked_name
 
 
@@ -97,11 +96,7 @@ class MessageVerbs:
         headers = answer.headers or {}
         # Only a stored message has a sequence. It may have headers with the names of a status message.
         if models.Header.SEQUENCE not in headers:
-            status = headers.get(models.Header.STATUS, "")
-            failure = {"code": int(status) if status.isdecimal() else None}
-            raise APIError.build(
-                {**failure, "description": headers.get(models.Header.DESCRIPTION)}, message=f"{verb} failed"
-            )
+            raise status_error(verb, query, headers)
         return from_direct(answer, headers)
 
 

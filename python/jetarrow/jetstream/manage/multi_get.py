@@ -10,8 +10,7 @@ from typing import Any
 from jetarrow.core.arguments import check_whole
 from jetarrow.core.request import open_request
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.errors import APIError
+from jetarrow.jetstream.api import JetStreamApi, status_error
 from jetarrow.jetstream.manage.messages import from_direct
 from jetarrow.jetstream.models.values import checked_name, to_rfc3339
 from jetarrow.jetstream.server_features import require_version
@@ -142,9 +141,7 @@ class MultiGetVerbs:
                     continue
                 status = headers.get(models.Header.STATUS, "")
                 if status == "503":
-                    raise await api.no_direct_responders(verb)
+                    raise await api.no_direct_responders(verb, query)
                 if status not in (_END, _NOTHING):
-                    failure = {"code": int(status) if status.isdecimal() else None}
-                    said = headers.get(models.Header.DESCRIPTION)
-                    raise APIError.build({**failure, "description": said}, message=f"{verb} failed")
+                    raise status_error(verb, query, headers)
                 return found, headers

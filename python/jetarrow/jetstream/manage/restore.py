@@ -122,10 +122,12 @@ class Restore:
             failure = answer.get("error")
         except (ValueError, AttributeError):
             raise APIError(
-                message=f"{self._verb} failed: the response is not a JSON object; check whether another program answers"
+                message=f"could not restore stream {self._name!r}: the response is not a JSON object; check whether"
+                " another program answers"
             ) from None
         if failure:
-            raise APIError.build(failure, message=f"{self._verb} failed")
+            named = {"stream": self._name, **failure}
+            raise APIError.build(named, message=f"could not restore stream {self._name!r}")
         return answer
 
     def _is_whole(self, info: dict[str, Any]) -> bool:
@@ -141,8 +143,9 @@ class Restore:
 
     def _too_short(self, info: dict[str, Any]) -> APIError:
         return APIError(
-            message=f"{self._verb}: the server restored the stream up to sequence {info['state']['last_seq']}, and the"
-            f" backup was made at sequence {self._state.get('last_seq')}: its data is cut; use another backup"
+            message=f"could not restore stream {self._name!r}: the server has it up to sequence"
+            f" {info['state']['last_seq']}, and the backup was made at sequence {self._state.get('last_seq')}: its data"
+            " is cut; use another backup"
         )
 
     async def _clean_up(self, error: BaseException) -> None:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack
 
+from jetarrow.core.errors import Error
+from jetarrow.core.suggestions import did_you_mean, nearest_name
 from jetarrow.jetstream import models
-from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.errors import APIError
+from jetarrow.jetstream.api import NAMES_WAIT, JetStreamApi
+from jetarrow.jetstream.errors import APIError, StreamNotFoundError
+from jetarrow.jetstream.models.error_codes import ErrorCode
 from jetarrow.jetstream.models.values import checked_name
 from jetarrow.jetstream.server_features import require_fields
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import StreamOptions
+
+
+# Description of a failed creation. One cause is temporary: after the answer to a deletion the server removes the folder
+# of all streams if it is empty, even if another stream is just created in it.
+_NO_STORE = "creating store for stream"
 
 
 class StreamVerbs:
@@ -36,7 +45,13 @@ class StreamVerbs:
         """
         config = (config or models.StreamConfig()).evolve(**params)
         require_fields(self._api, config)
-        answer = await self._api.request(f"STREAM.CREATE.{checked_name('stream', config.name)}", config.as_dict())
+        verb = f"STREAM.CREATE.{checked_name('stream', config.name)}"
+        try:
+            answer = await self._api.request(verb, config.as_dict())
+        except APIError as error:
+            if error.err_code != ErrorCode.STREAM_CREATE or _NO_STORE not in (error.description or ""):
+                raise
+            answer = await self._api.request(verb, config.as_dict())
         return models.StreamInfo.from_response(answer)
 
     async def update_stream(
@@ -88,7 +103,10 @@ class StreamVerbs:
             body["deleted_details"] = True
         answer = await self._api.request(verb, body or None)
         if not isinstance(answer.get("state"), dict):
-            raise APIError(message=f"{verb} failed: the response has no state; check whether another program answers")
+            raise APIError(
+                message=f"could not read the state of stream {name!r}: the response has none; check whether another"
+                " program answers"
+            )
         subjects = answer["state"].get("subjects")
         # The server lists at most 100,000 subjects per response (JSMaxSubjectDetails).
         while subjects and len(subjects) < answer.get("total", 0):
@@ -187,9 +205,22 @@ class StreamVerbs:
         """
         answer = await self._api.request("STREAM.NAMES", {"subject": subject})
         if not answer.get("streams"):
-            raise APIError.build({"code": 404, "description": f"no stream stores the subject {subject!r}"})
+            raise await self._no_stream_of(subject)
         name: str = answer["streams"][0]
         return name
+
+    async def _no_stream_of(self, subject: str) -> StreamNotFoundError:
+        """The error of a subject that no stream stores, with the nearest stored subject."""
+        stored: list[str] = []
+        with suppress(Error):
+            answer = await self._api.request("STREAM.LIST", {"offset": 0}, timeout=min(self._api.timeout, NAMES_WAIT))
+            stored = [one for info in answer.get("streams") or () for one in info["config"].get("subjects") or ()]
+        near = did_you_mean(nearest_name(subject, stored))
+        return StreamNotFoundError(
+            message=f"no stream stores the subject {subject!r}; correct it, or create a stream that lists it with"
+            f" add_stream{near}",
+            subject=subject,
+        )
 
 
 async def purge(api: JetStreamApi, name: str, *, seq: int | None, subject: str | None, keep: int | None) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from jetarrow.core.suggestions import suggests_fields
 from jetarrow.jetstream import html
 from jetarrow.jetstream.models.aliases import aliased
 from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Durations, Moment, Nested, Texts, TimeText
@@ -56,6 +57,7 @@ class PriorityPolicy(Choices):
 
 
 @aliased(opt_start_sequence="opt_start_seq", rate_limit="rate_limit_bps", max_pull_waiting="max_waiting")
+@suggests_fields
 @dataclass
 class ConsumerConfig(Base):
     """Configuration of a consumer. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.

@@ -7,10 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from jetarrow.core.suggestions import suggests_fields
 from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Nested
 from jetarrow.jetstream.models.streams import Placement, RePublish, StorageType, StoreCompression, StreamSource
 
 
+@suggests_fields
 @dataclass
 class KeyValueConfig(Base):
     """Configuration of a key-value bucket.
@@ -66,6 +68,7 @@ class KeyValueConfig(Base):
         return result
 
 
+@suggests_fields
 @dataclass
 class ObjectStoreConfig(Base):
     """Configuration of an object store's bucket.
@@ -119,6 +122,7 @@ class ObjectMetaOptions(Base):
     max_chunk_size: int | None = None
 
 
+@suggests_fields
 @dataclass
 class ObjectMeta(Base):
     """Metadata of an object to put.

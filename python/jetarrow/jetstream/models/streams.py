@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from jetarrow.core.suggestions import suggests_fields
 from jetarrow.jetstream.models.aliases import Short, aliased
 from jetarrow.jetstream.models.base import Base, Choice, Codec, Duration, Moment, Nested, Texts
 from jetarrow.jetstream.models.values import Choices, checked_name
@@ -59,6 +60,7 @@ class PersistMode(Choices):
     ASYNC = "async"
 
 
+@suggests_fields
 @dataclass
 class Placement(Base):
     """Constraints on the servers that store a stream.
@@ -74,6 +76,7 @@ class Placement(Base):
     preferred: str | None = None
 
 
+@suggests_fields
 @dataclass
 class ExternalStream(Base):
     """A stream of another account or domain.
@@ -108,6 +111,7 @@ class ExternalStream(Base):
 External = ExternalStream
 
 
+@suggests_fields
 @dataclass
 class SubjectTransform(Base):
     """A rewrite of the subjects of messages.
@@ -121,6 +125,7 @@ class SubjectTransform(Base):
     dest: str
 
 
+@suggests_fields
 @dataclass
 class StreamConsumerSource(Base):
     """An existing push consumer, through which a work-queue or interest stream is sourced (ADR-60).
@@ -138,6 +143,7 @@ class StreamConsumerSource(Base):
     domain=Short("external", ExternalStream.of_domain, lambda external: external.domain),
     opt_start_sequence="opt_start_seq",
 )
+@suggests_fields
 @dataclass
 class StreamSource(Base):
     """A stream to copy messages from.
@@ -173,6 +179,7 @@ class StreamSource(Base):
         opt_start_sequence: int | None = None
 
 
+@suggests_fields
 @dataclass
 class RePublish(Base):
     """Publishing of stored messages on another subject.
@@ -188,6 +195,7 @@ class RePublish(Base):
     headers_only: bool | None = None
 
 
+@suggests_fields
 @dataclass
 class StreamConsumerLimits(Base):
     """Limits and defaults for the consumers of a stream. Server 2.10 or later.
@@ -207,6 +215,7 @@ class StreamConsumerLimits(Base):
     max_messages_per_subject="max_msgs_per_subject",
     first_sequence="first_seq",
 )
+@suggests_fields
 @dataclass
 class StreamConfig(Base):
     """Configuration of a stream. Durations are seconds or a timedelta; a number of 1e9 or more means nanoseconds.

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Protocol
 
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import (
     BadObjectMetaError,
@@ -119,6 +120,7 @@ class Get(Info):
         await source._read(info, held.write, progress)
         return ObjectResult(info, held.getvalue())
 
+    @with_entries_of(get)
     async def get_file(
         self,
         name: str,

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
+from jetarrow.core.docstrings import with_entries_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import APIError, BadObjectMetaError, InvalidObjectNameError
 from jetarrow.jetstream.objects.bucket import Bucket, Stored, new_nuid, now
@@ -114,6 +115,7 @@ class Put(Bucket):
             await self._purge_former(attempt.former)
         return await self._with_server_time(attempt.info)
 
+    @with_entries_of(put)
     async def put_file(
         self,
         name: str,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.core.errors import UnsupportedError
@@ -27,6 +27,18 @@ _STATE = "jetarrow"
 # Number of recent commits that are searched for it first.
 _RECENT = 100
 _CORRUPT = re.compile(r"(\d{20})-\d+\.parquet")
+
+
+def records(table: Any, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the records of sinks in the log of a table, the newest first.
+
+    Args:
+        table: The table.
+        limit: Number of commits to search; None searches all.
+    """
+    for commit in table.history(limit):
+        if found := json.loads(commit.get(_STATE) or "{}"):
+            yield found
 
 
 class DeltaTarget:
@@ -96,14 +108,28 @@ class DeltaTarget:
         if self.version is None:
             self._clean()
             return None
+        found = self._record(table, self.version)
+        self.number = found["number"]
+        self.columns = from_text(found["columns"])
+        self._clean()
+        return State.of(found)
+
+    def position(self) -> State | None:
+        """Return the position without changes; None if the table has none."""
+        table = self.table()
+        version = None if table is None else table.transaction_version(self.app_id)
+        return None if version is None else State.of(self._record(table, version))
+
+    def _record(self, table: Any, version: int) -> dict[str, Any]:
+        """Return the record of a commit in the table's log.
+
+        Raises:
+            SinkError: The log no longer has it.
+        """
         for limit in (_RECENT, None):
-            for commit in table.history(limit):
-                found = json.loads(commit.get(_STATE) or "{}")
-                if (found.get("app_id"), found.get("last_seq")) == (self.app_id, self.version):
-                    self.number = found["number"]
-                    self.columns = from_text(found["columns"])
-                    self._clean()
-                    return State.of(found)
+            for found in records(table, limit):
+                if (found["app_id"], found["last_seq"]) == (self.app_id, version):
+                    return found
         raise SinkError(
             f"could not resume {self}: it has a position of {self.app_id!r}, but the commit with its state is no longer"
             " in the log; give another app_id, and start_seq"

@@ -73,6 +73,13 @@ class Lock:
         if held is not None and held.get("token") == self.token:
             self._folder.delete(NAME)
 
+    def holder(self) -> str | None:
+        """Return host and process of the writer; None if no process holds a valid lock."""
+        held = self._read()
+        if not held or not self._is_valid(held):
+            return None
+        return f"{held.get('host')}:{held.get('pid')}"
+
     def abandon(self) -> None:
         """Stop the renewal without releasing the lock."""
         self._stopped.set()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from jetarrow.jetstream.arrow import ArrowSchema
-    from jetarrow.jetstream.literals import OnDataLoss, OnRollback, SinkCompression, TimestampUnit
+    from jetarrow.jetstream.literals import OnDataLoss, OnRollback, SinkCompression, TimestampNumbers, TimestampUnit
     from jetarrow.jetstream.progress import Progress
 
 
@@ -38,6 +38,10 @@ class _SinkOptions(TypedDict, total=False):
     """Whether `run` follows the stream; default False."""
     durable: str | None
     """Durable consumer to read from, acknowledged after each commit; default none."""
+    time_zone: str
+    """Zone of JSON texts without an offset, an IANA name or an offset; default "UTC"."""
+    timestamp_numbers: TimestampNumbers | None
+    """Unit of numbers in timestamp fields, as in `js.read`; default None."""
     on_data_loss: OnDataLoss
     """Reaction to lost messages: "error" (default) raises `DataLossError`, "warn" continues."""
     on_rollback: OnRollback

@@ -17,6 +17,7 @@ another record of its number deletes its own.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
@@ -111,6 +112,13 @@ class ParquetTable:
             )
         self.columns = from_text(self.newest["columns"])
         return State.of(self.newest)
+
+    def position(self) -> State | None:
+        """Return the position without a lock; None if there is no commit."""
+        # A copy, because the writer of this process may use the records.
+        reading = copy.copy(self)
+        reading.load()
+        return None if reading.newest is None else State.of(reading.newest)
 
     def check(self) -> None:
         """Check the lock, as `Lock.check`."""

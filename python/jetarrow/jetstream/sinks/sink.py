@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
@@ -38,6 +39,9 @@ class Target(Protocol):
     def open(self) -> State | None:
         """Open the table and return its position."""
 
+    def position(self) -> State | None:
+        """Return the position in the table without opening it; another writer may use it."""
+
     def begin(self) -> Commit:
         """Start a commit."""
 
@@ -53,6 +57,8 @@ class Target(Protocol):
 
 # Opens the source of rows after a position, and their converter.
 Begin = Callable[[State | None], Awaitable[tuple["RangeSource | DurableSource", Shape]]]
+# Counts the messages that are not archived at a position.
+CountLag = Callable[[State | None], Awaitable[int]]
 
 
 class Sink:
@@ -68,6 +74,7 @@ class Sink:
         stream: str,
         target: Target,
         begin: Begin,
+        count_lag: CountLag,
         *,
         rows: int,
         seconds: float,
@@ -81,7 +88,7 @@ class Sink:
         self._session = session
         self._stream = stream
         self._target = target
-        self._begin = begin
+        self._begin, self._count_lag = begin, count_lag
         self._rows, self._seconds = rows, seconds
         self._on_rollback = on_rollback
         self._report = progress_bar("archiving") if progress is True else progress or None
@@ -114,13 +121,21 @@ class Sink:
             StreamRolledBackError: The stream was rolled back behind the position, and `on_rollback` is "fail".
             NotFoundError: The stream does not exist.
             Error: The sink is closed.
+            KeyboardInterrupt: Ctrl-C. Its attribute `partial` has the totals of the commits so far; the rows of the
+                current commit are not written. `asyncio.CancelledError` has it too.
         """
         done = SinkResult()
+        self._check_open()
         try:
-            while True:
-                done = done.plus(await self._step())
+            while not self._closed:
+                # Another thread may close the sink between two steps.
+                done = done.plus(await self._step(SinkResult()))
                 if self._closing or (self._source is not None and self._source.finished):
-                    return done
+                    break
+            return done
+        except (KeyboardInterrupt, CancelledError) as error:
+            error.partial = done  # type: ignore[union-attr]
+            raise
         finally:
             await self.close()
 
@@ -136,10 +151,20 @@ class Sink:
         """
         return await self._step()
 
-    async def _step(self) -> SinkResult:
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Error(f"could not use this sink of stream {self._stream!r}: it is closed; create another one")
+
+    async def _step(self, closed: SinkResult | None = None) -> SinkResult:
+        """Make one commit.
+
+        Args:
+            closed: Result if the sink is closed; None raises.
+        """
         async with self._busy:
-            if self._closed:
-                raise Error(f"could not use this sink of stream {self._stream!r}: it is closed; create another one")
+            if self._closed and closed is not None:
+                return closed
+            self._check_open()
             with WorkerThread(self._session) as worker:
                 return await self._commit(worker)
 
@@ -170,8 +195,8 @@ class Sink:
             async for batch in source.rows(self._rows, self._seconds, lambda: self._closing):
                 if writing is not None:
                     count += await worker.done(writing)
-                    self._report_progress(source)
                 writing = worker.start(add, batch)
+                self._report_progress(source)
             if writing is not None:
                 count += await worker.done(writing)
             state = await source.state()
@@ -217,6 +242,27 @@ class Sink:
         if self._report is not None:
             self._report(*source.progress)
 
+    async def lag(self) -> int:
+        """Counts the messages of the stream that the table does not have, also while another process writes it.
+
+        Rows of the current commit count as missing. Without `durable` the server counts the messages after the table's
+        position that `subjects` selects. With it they are the consumer's messages that are not acknowledged.
+
+        Returns:
+            The number of messages; 0 if the table is complete.
+
+        Raises:
+            StreamRecreatedError: The stream was deleted and created again since the last commit.
+            StreamRolledBackError: The stream ends before the position.
+            NotFoundError: The stream does not exist.
+            SinkError: As `run`.
+        """
+        source = self._source
+        if source is not None:
+            return await self._count_lag(source.position)
+        with WorkerThread(self._session) as worker:
+            return await self._count_lag(await worker.done(worker.start(self._target.position)))
+
     async def compact(self) -> int:
         """Compacts the small files of finished folders to larger ones of at most `rows` rows.
 
@@ -230,8 +276,7 @@ class Sink:
             SinkError: As `run`.
         """
         async with self._busy:
-            if self._closed:
-                raise Error(f"could not use this sink of stream {self._stream!r}: it is closed; create another one")
+            self._check_open()
             with WorkerThread(self._session) as worker:
                 await self._opened(worker)
                 try:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jetarrow.core.docstrings import with_entries_of
+from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, needs_pyarrow
-from jetarrow.jetstream.errors import NotFoundError, SinkError, StreamRecreatedError
-from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.literals import OnDataLoss, OnRollback, SinkCompression, TimestampUnit, check_literal
+from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
+from jetarrow.jetstream.json_rules import JsonRules, json_rules
+from jetarrow.jetstream.literals import (
+    OnDataLoss,
+    OnRollback,
+    SinkCompression,
+    TimestampNumbers,
+    TimestampUnit,
+    check_literal,
+)
 from jetarrow.jetstream.manage import Management
-from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.read_spec import ReadSpec
@@ -26,6 +33,8 @@ from jetarrow.jetstream.reader import Reader
 from jetarrow.jetstream.rollback import error_without_marks, verify
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.jetstream.sinks.delta import DeltaTarget
+from jetarrow.jetstream.sinks.durable import decode_batch, open_consumer
+from jetarrow.jetstream.sinks.lag import Start, count_lag
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.rows import Shape, from_text, to_text
 from jetarrow.jetstream.sinks.sink import Sink, Target
@@ -35,13 +44,11 @@ from jetarrow.jetstream.sinks.state import State
 if TYPE_CHECKING:
     import pyarrow
 
-# Ack wait in seconds of a consumer that a sink creates.
-_ACK_WAIT = 60.0
-
 
 class Sinks(ReadVerbs):
     """The verbs that archive a stream exactly once."""
 
+    @suggests_keywords
     def to_parquet(
         self,
         stream: str,
@@ -59,6 +66,8 @@ class Sinks(ReadVerbs):
         follow: bool = False,
         durable: str | None = None,
         timestamp_unit: TimestampUnit = "ns",
+        time_zone: str = "UTC",
+        timestamp_numbers: TimestampNumbers | None = None,
         on_data_loss: OnDataLoss = "error",
         on_rollback: OnRollback = "fail",
         filesystem: Any = None,
@@ -87,6 +96,8 @@ class Sinks(ReadVerbs):
             durable: A durable consumer to read from instead of a range read, acknowledged after each commit; created if
                 it does not exist. Required for work-queue and interest streams.
             timestamp_unit: "ns", or "us" for readers without nanoseconds.
+            time_zone: Zone of texts without an offset in timestamp fields, as in `js.read`.
+            timestamp_numbers: Unit of numbers in timestamp fields, as in `js.read`.
             on_data_loss: "error" raises `DataLossError` if the stream has lost messages after the position; "warn"
                 continues with the remaining ones.
             on_rollback: Reaction if the server was rolled back behind the position, checked at starts and after each
@@ -121,12 +132,15 @@ class Sinks(ReadVerbs):
             follow=follow,
             durable=durable,
             timestamp_unit=timestamp_unit,
+            rules=json_rules(schema, time_zone, timestamp_numbers),
             on_data_loss=on_data_loss,
             on_rollback=on_rollback,
             rows=rows,
         )
         return self._sink(stream, target, options, seconds, progress)
 
+    @suggests_keywords
+    @with_entries_of(to_parquet)
     def to_delta(
         self,
         stream: str,
@@ -143,6 +157,8 @@ class Sinks(ReadVerbs):
         compression: SinkCompression = "zstd",
         follow: bool = False,
         durable: str | None = None,
+        time_zone: str = "UTC",
+        timestamp_numbers: TimestampNumbers | None = None,
         on_data_loss: OnDataLoss = "error",
         on_rollback: OnRollback = "fail",
         storage_options: Mapping[str, str] | None = None,
@@ -169,6 +185,8 @@ class Sinks(ReadVerbs):
             compression: As `to_parquet`.
             follow: As `to_parquet`.
             durable: As `to_parquet`.
+            time_zone: As `to_parquet`.
+            timestamp_numbers: As `to_parquet`.
             on_data_loss: As `to_parquet`.
             on_rollback: As `to_parquet`.
             storage_options: Storage options of deltalake, such as keys and regions.
@@ -200,6 +218,7 @@ class Sinks(ReadVerbs):
             follow=follow,
             durable=durable,
             timestamp_unit="us",
+            rules=json_rules(schema, time_zone, timestamp_numbers),
             on_data_loss=on_data_loss,
             on_rollback=on_rollback,
             rows=rows,
@@ -210,17 +229,17 @@ class Sinks(ReadVerbs):
     def _sink(
         self, stream: str, target: Target, options: _Options, seconds: float, progress: Progress | bool | None
     ) -> Sink:
-        check_literal("timestamp_unit", options.timestamp_unit, TimestampUnit)
-        check_literal("on_data_loss", options.on_data_loss, OnDataLoss)
-        check_literal("on_rollback", options.on_rollback, OnRollback)
+        for name, kind in ("timestamp_unit", TimestampUnit), ("on_data_loss", OnDataLoss), ("on_rollback", OnRollback):
+            check_literal(name, getattr(options, name), kind)
         if options.start_seq is not None and options.start_time is not None:
             raise ValueError("start_seq and start_time exclude each other: give one of them")
-        begin = partial(_begin, self, stream, options, str(target))
+        start = Start(options.start_seq, options.start_time, tuple(_names(options.subjects)), options.durable)
         return Sink(
             self._api.session,
             stream,
             target,
-            begin,
+            partial(_begin, self, stream, options, str(target)),
+            partial(count_lag, self._api, stream, start),
             rows=options.rows,
             seconds=seconds,
             progress=progress,
@@ -239,6 +258,7 @@ class _Options:
     follow: bool
     durable: str | None
     timestamp_unit: TimestampUnit
+    rules: JsonRules
     on_data_loss: OnDataLoss
     on_rollback: OnRollback
     rows: int
@@ -269,11 +289,25 @@ async def _begin(
     schema = await _schema(js, stream, options, state)
     if state is None:
         state = State(stream, created, schema=None if schema is None else to_text(schema))
-    state = back or state
+    state = replace(
+        back or state,
+        rules=(options.rules.time_zone, options.rules.timestamp_numbers),
+        subjects=tuple(_names(options.subjects)),
+        durable=options.durable,
+    )
     shape = Shape(schema=schema, flatten=options.flatten, partition_by=options.partition_by, escaped=options.escaped)
     if options.durable is not None:
-        sub = await _consumer(js._api, stream, options)
-        decode = partial(_decoded, schema=schema, unit=options.timestamp_unit)
+        sub = await open_consumer(
+            js._api,
+            stream,
+            options.durable,
+            target=target,
+            subjects=_names(options.subjects),
+            start_seq=options.start_seq,
+            start_time=options.start_time,
+            rows=options.rows,
+        )
+        decode = partial(decode_batch, schema=schema, rules=options.rules, unit=options.timestamp_unit)
         durable = DurableSource(js._api, state, sub, decode=decode, follow=options.follow, rows=options.rows)
         durable.is_rolled_back = back is not None
         return durable, shape
@@ -289,6 +323,7 @@ async def _begin(
         subjects=options.subjects,
         schema=schema,
         timestamp_unit=options.timestamp_unit,
+        rules=options.rules,
         on_data_loss=options.on_data_loss,
         batch_rows=min(options.rows, 65_536),
     )
@@ -334,43 +369,6 @@ async def _schema(js: Sinks, stream: str, options: _Options, state: State | None
     async with js.read(stream, subjects=options.subjects, schema="infer", start_seq=options.start_seq) as reader:
         await reader._open()
         return reader.inferred
-
-
-async def _consumer(api: JetStreamApi, stream: str, options: _Options) -> PullSubscription:
-    """Return the durable consumer, created if it does not exist."""
-    manage, name = Management(api), options.durable or ""
-    info = None
-    with suppress(NotFoundError):
-        info = await manage.consumer_info(stream, name)
-    if info is None:
-        config = models.ConsumerConfig(
-            durable_name=name,
-            ack_policy=models.AckPolicy.EXPLICIT,
-            ack_wait=_ACK_WAIT,
-            max_ack_pending=max(options.rows, 1000),
-            filter_subjects=_names(options.subjects) or None,
-        )
-        if options.start_seq is not None:
-            config = config.evolve(deliver_policy="by_start_sequence", opt_start_seq=options.start_seq)
-        elif options.start_time is not None:
-            config = config.evolve(deliver_policy="by_start_time", opt_start_time=moment(options.start_time))
-        info = await manage.add_consumer(stream, config)
-    if info.config.deliver_subject or info.config.ack_policy != models.AckPolicy.EXPLICIT:
-        raise SinkError(
-            f"could not use consumer {name!r} of stream {stream!r}: it must be a pull consumer with ack_policy explicit"
-        )
-    return PullSubscription(api, stream=stream, consumer=name, info=info)
-
-
-def _decoded(batch: Any, *, schema: Any, unit: str) -> pyarrow.RecordBatch:
-    """Return a fetched batch with the columns of a read."""
-    pa = needs_pyarrow("a sink")
-    rows = pa.record_batch(batch if schema is None else batch.decode(schema))
-    if unit == "us":
-        index = rows.schema.get_field_index("timestamp")
-        field = rows.schema.field(index).with_type(pa.timestamp("us", "UTC"))
-        rows = rows.set_column(index, field, rows.column(index).cast(field.type, safe=False))
-    return rows
 
 
 def _open_range(api: JetStreamApi, stream: str, **options: Any) -> Reader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -102,6 +103,11 @@ class RangeSource:
         self._breaks = api.session.native.breaks
 
     @property
+    def position(self) -> State:
+        """The committed position."""
+        return self._committed
+
+    @property
     def progress(self) -> tuple[int, int | None]:
         """Number of sequences read, and their total."""
         total = None if self._end is None else max(self._end - self._start, 0)
@@ -194,14 +200,8 @@ class RangeSource:
 
     async def state(self) -> State:
         """Return the state, as `Source.state`."""
-        return State(
-            self._committed.stream,
-            self._committed.created,
-            max(self._position - 1, self._committed.last_seq),
-            schema=self._committed.schema,
-            marks=tuple(self._marks),
-            epoch=self._committed.epoch,
-        )
+        last = max(self._position - 1, self._committed.last_seq)
+        return replace(self._committed, last_seq=last, gaps=(), marks=tuple(self._marks))
 
     async def committed(self, state: State) -> None:
         """Store the committed state, as `Source.committed`."""
@@ -247,6 +247,11 @@ class DurableSource:
         self._breaks = api.session.native.breaks
         self._begun = False
         self.done = 0
+
+    @property
+    def position(self) -> State:
+        """The committed position."""
+        return self._committed
 
     @property
     def progress(self) -> tuple[int, int | None]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
+from jetarrow.jetstream.literals import TimestampNumbers
 from jetarrow.jetstream.rollback import Mark, thin
 
 # Version of the stored state.
@@ -56,6 +57,9 @@ class State:
         marks: Sequence and time (nanoseconds) of the last processed message, and of a few older ones. They show whether
             the stream was rolled back. Empty in archives of an earlier version.
         epoch: Number of rollbacks of the stream: equal sequences in different epochs are different messages.
+        rules: `time_zone` and `timestamp_numbers` of the last start.
+        subjects: Subject filters of the last start; empty for all.
+        durable: Name of the durable consumer of the last start; None without one.
     """
 
     stream: str
@@ -65,6 +69,9 @@ class State:
     schema: str | None = None
     marks: tuple[Mark, ...] = ()
     epoch: int = 0
+    rules: tuple[str, TimestampNumbers | None] = ("UTC", None)
+    subjects: tuple[str, ...] = ()
+    durable: str | None = None
     format: int = field(default=FORMAT)
 
     def is_new(self, seq: int) -> bool:
@@ -105,7 +112,17 @@ class State:
         def pairs(name: str) -> tuple[tuple[int, int], ...]:
             return tuple((int(one), int(two)) for one, two in record.get(name, ()))
 
-        return cls(**known, gaps=pairs("gaps"), marks=pairs("marks"), epoch=record.get("epoch", 0))
+        zone, numbers = record.get("rules", ("UTC", None))
+        epoch = record.get("epoch", 0)
+        return cls(
+            **known,
+            gaps=pairs("gaps"),
+            marks=pairs("marks"),
+            epoch=epoch,
+            rules=(zone, numbers),
+            subjects=tuple(record.get("subjects", ())),
+            durable=record.get("durable"),
+        )
 
     def rolled_back_to(self, last_seq: int) -> State:
         """Return the state after a rollback of the stream.

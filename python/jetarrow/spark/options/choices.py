@@ -14,6 +14,23 @@ class Payload(StrEnum):
     ARROW = "arrow"
 
 
+class HeaderValues(StrEnum):
+    """Type of the values in the column `headers`: option `headers`."""
+
+    STRING = "string"
+    BINARY = "binary"
+
+
+class TimestampNumbers(StrEnum):
+    """Unit of numbers in timestamp fields of JSON: option `timestampNumbers`."""
+
+    SECONDS = "seconds"
+    MILLIS = "millis"
+    MICROS = "micros"
+    NANOS = "nanos"
+    ERROR = "error"
+
+
 class ReservedHeaders(StrEnum):
     """Handling of headers that only this writer may set: option `reservedHeaders`."""
 

@@ -33,6 +33,27 @@ _CREDENTIALS = ("user", "authToken", "credsFile", "credsSecret", "nkeyFile", "nk
 
 
 @dataclass(frozen=True)
+class Endpoint:
+    """Servers and credentials: the options that distinguish connections.
+
+    Attributes:
+        servers: Addresses, sorted.
+        secrets: Credentials, and files of TLS, sorted by option.
+        inbox_prefix: As `ConnectOptions`, because the permissions of a user depend on it.
+        context: As `ConnectOptions`.
+        tls_hostname: As `ConnectOptions`.
+        tls_first: As `ConnectOptions`.
+    """
+
+    servers: tuple[str, ...]
+    secrets: tuple[Secret, ...]
+    inbox_prefix: str | None
+    context: str | None
+    tls_hostname: str | None
+    tls_first: bool
+
+
+@dataclass(frozen=True)
 class ConnectOptions:
     """Validated options of a connection. Secrets are references that every worker resolves.
 
@@ -43,7 +64,7 @@ class ConnectOptions:
         api_prefix: Prefix of the subjects of the JetStream API, instead of a domain. Default: that of the server.
         inbox_prefix: Prefix of reply subjects. Default: `_INBOX`.
         timeout: Seconds for one attempt to connect to one server. Default: 2.
-        name: Name of the connection. Default: jetarrow-spark, in a task with application and query.
+        name: Name of the connection. Default: jetarrow-spark, in a task with the application.
         context: A context of the `nats` tool on every machine, in place of servers and secrets. Default: none.
         tls_hostname: Name that the servers' certificates must have. Default: the host of each address.
         tls_first: Whether the TLS handshake precedes INFO. Default: False.
@@ -59,6 +80,18 @@ class ConnectOptions:
     context: str | None = None
     tls_hostname: str | None = None
     tls_first: bool = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The options that distinguish connections: equal for options that may share one."""
+        return Endpoint(
+            servers=tuple(sorted(set(self.servers))),
+            secrets=tuple(sorted(self.secrets, key=lambda secret: secret.option)),
+            inbox_prefix=self.inbox_prefix,
+            context=self.context,
+            tls_hostname=self.tls_hostname,
+            tls_first=self.tls_first,
+        )
 
     def arguments(self) -> dict[str, Any]:
         """Resolve the secrets, and return the arguments of `jetarrow.sync.connect`.

@@ -54,10 +54,19 @@ class OptionTexts:
         """
         text = self.text(name)
         if text is None:
-            unknown = ", ".join(self.unknown())  # probably a misspelled name
-            given = f" (unknown options given: {unknown})" if unknown else ""
-            raise invalid(name, f"is required{given}", valid)
+            raise invalid(name, f"is required{self.unknown_given()}", valid)
         return text
+
+    def unknown_given(self) -> str:
+        """Return the unknown names, one of which is probably a misspelt required one, for the end of an error text."""
+        unknown = self.unknown()
+        return f" (unknown options given: {', '.join(unknown)}{self._nearest(unknown)})" if unknown else ""
+
+    def _nearest(self, unknown: Sequence[str]) -> str:
+        """Return the suggestion for unknown names; empty if no known name is similar."""
+        known = {name.lower(): name for name in self._known}
+        nearest = [known[near] for name in unknown for near in difflib.get_close_matches(name, known, 1)]
+        return f"; did you mean {', '.join(nearest)}?" if nearest else ""
 
     @overload
     def positive(self, name: str, default: int) -> int: ...
@@ -166,10 +175,9 @@ class OptionTexts:
         """
         if not (unknown := self.unknown()):
             return
-        by_lower = {name.lower(): name for name in self._known}
-        nearest = [by_lower[near] for name in unknown for near in difflib.get_close_matches(name, by_lower, 1)]
-        meant = f"; did you mean {', '.join(nearest)}?" if nearest else ""
-        raise ValueError(f"jetstream: unknown options: {', '.join(unknown)}{meant} Known: {', '.join(self._known)}")
+        raise ValueError(
+            f"jetstream: unknown options: {', '.join(unknown)}{self._nearest(unknown)} Known: {', '.join(self._known)}"
+        )
 
     def _one_of(self, name: str, values: Sequence[str]) -> str:
         text = self.text(name) or values[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from jetarrow.spark._core import is_name
@@ -13,16 +13,20 @@ from .choices import (
     CommitMode,
     Compression,
     FailOnDataLoss,
+    HeaderValues,
     OnRecreated,
     OnRollback,
     ParseMode,
     Payload,
     ReaderKind,
     ReadMode,
+    TimestampNumbers,
 )
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .option_texts import OptionTexts, invalid, name_pattern, stream_names
+from .session_zone import driver_zone, native_zone
 from .subjects import subject_filters
+from .times import check_zone
 
 _Going = TypeVar("_Going", OnRecreated, OnRollback)
 # Limit of the 32-bit offsets of an Arrow batch, with a reserve for the rest of the batch.
@@ -44,6 +48,7 @@ READ_OPTIONS = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "minPartitions",
+    "maxPartitionBytes",
     "maxRecordsPerPartition",
     "maxBytesPerPartition",
     "maxOffsetsPerPartition",
@@ -52,11 +57,14 @@ READ_OPTIONS = (
     "onRollback",
     "includeHeaders",
     "includeReservedHeaders",
+    "headers",
     "includeTimeNs",
     "includeReply",
     "payload",
     "valueSchema",
     "mode",
+    "timestampNumbers",
+    "allowNonNumericNumbers",
     "columnNameOfCorruptRecord",
     "compression",
     "maxPayloadBytes",
@@ -88,6 +96,11 @@ class RowOptions:
         max_payload_bytes: Maximum size in bytes of a decompressed payload. Default: 64 MiB.
         reserved_headers: Whether `headers` contains ids, expectations and batches, which a write refuses. Default:
             False.
+        header_values: Type of the values of headers. Default: string.
+        time_zone: Zone of JSON times without an offset. Default: None, the session's.
+        driver_zone: Zone of a session that has set none: that of the driver. Default: UTC.
+        timestamp_numbers: Unit of JSON numbers in timestamp fields. Default: None, as `from_json`.
+        non_finite: Whether JSON floats may be NaN or infinite. Default: True.
     """
 
     headers: bool = True
@@ -100,6 +113,11 @@ class RowOptions:
     compression: Compression = Compression.NONE
     max_payload_bytes: int = 64 << 20
     reserved_headers: bool = False
+    header_values: HeaderValues = HeaderValues.STRING
+    time_zone: str | None = None
+    driver_zone: str = field(default="UTC", compare=False)
+    timestamp_numbers: TimestampNumbers | None = None
+    non_finite: bool = True
 
     @property
     def decoded(self) -> bool:
@@ -124,9 +142,12 @@ class ReadOptions:
         max_bytes_per_trigger: Maximum size in bytes of a micro-batch, estimated; None for no limit.
         min_offsets_per_trigger: Number of sequences that a micro-batch waits for; None for none.
         max_trigger_delay: Maximum wait for them in seconds.
-        min_partitions: Minimum number of partitions of a batch, if it has as many messages.
+        min_partitions: Minimum number of partitions of a batch, if it has as many messages; None to use two for ranges
+            above 4 MiB.
+        max_partition_bytes: Maximum size in bytes of a partition, estimated by the stream's average, as the setting
+            spark.sql.files.maxPartitionBytes for files.
         max_records_per_partition: Maximum number of messages of a partition, if they are evenly distributed.
-        max_bytes_per_partition: Maximum size in bytes of a partition, estimated by the stream's average.
+        max_bytes_per_partition: A second limit as `max_partition_bytes`, of which the lower one applies; None for none.
         max_offsets_per_partition: Maximum number of sequences of a partition; None for no limit.
         fail_on_data_loss: Whether lost messages are an error; None if it depends on the stream's configuration.
         on_recreated: Reaction to a stream that was deleted and created again.
@@ -153,9 +174,10 @@ class ReadOptions:
     max_bytes_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay: float
-    min_partitions: int
+    min_partitions: int | None
+    max_partition_bytes: int
     max_records_per_partition: int
-    max_bytes_per_partition: int
+    max_bytes_per_partition: int | None
     max_offsets_per_partition: int | None
     fail_on_data_loss: FailOnDataLoss | None
     on_recreated: OnRecreated
@@ -200,9 +222,10 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         max_bytes_per_trigger=options.size_limit("maxBytesPerTrigger"),
         min_offsets_per_trigger=options.limit("minOffsetsPerTrigger"),
         max_trigger_delay=options.seconds("maxTriggerDelay", "15m"),
-        min_partitions=options.positive("minPartitions", 1),
+        min_partitions=options.limit("minPartitions"),
+        max_partition_bytes=options.size("maxPartitionBytes", "128m"),
         max_records_per_partition=options.positive("maxRecordsPerPartition", 250_000),
-        max_bytes_per_partition=options.size("maxBytesPerPartition", "256m"),
+        max_bytes_per_partition=options.size_limit("maxBytesPerPartition"),
         max_offsets_per_partition=options.limit("maxOffsetsPerPartition"),
         fail_on_data_loss=options.choice_or_none("failOnDataLoss", FailOnDataLoss),
         on_recreated=_where_to_go_on(options, "onRecreated", OnRecreated, streaming=streaming),
@@ -254,9 +277,11 @@ def _rows(options: OptionTexts) -> RowOptions:
     compression = options.choice("compression", Compression)
     if payload == Payload.ARROW and compression != Compression.NONE:
         raise invalid("compression", "does not go with payload=arrow, whose messages contain their compression", "none")
+    zone = check_zone(options.text("timeZone"))
     rows = RowOptions(
         headers=options.flag("includeHeaders", default=True),
         reserved_headers=options.flag("includeReservedHeaders", default=False),
+        header_values=options.choice("headers", HeaderValues),
         time_ns=options.flag("includeTimeNs", default=False),
         reply=options.flag("includeReply", default=False),
         payload=payload,
@@ -265,6 +290,10 @@ def _rows(options: OptionTexts) -> RowOptions:
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
         compression=compression,
         max_payload_bytes=_max_payload_bytes(options),
+        time_zone=None if zone is None else native_zone(zone),
+        driver_zone=driver_zone(),
+        timestamp_numbers=options.choice_or_none("timestampNumbers", TimestampNumbers),
+        non_finite=options.flag("allowNonNumericNumbers", default=True),
     )
     if value_schema is not None and not rows.decoded:
         raise invalid("valueSchema", "needs payload=json or arrow", "one of the two with it")

@@ -10,6 +10,8 @@ from .choices import Dedup, ExactlyOnce, PublishMode, ReservedHeaders
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .option_texts import OptionTexts, invalid, name_pattern, stream_names
 
+# Maximum number of messages of an atomic batch (ADR-50).
+MAX_CHUNK = 1_000
 # Pattern of a write without `stream` and `streamPattern`.
 ANY_STREAM = ".*"
 
@@ -19,6 +21,8 @@ WRITE_OPTIONS = (
     "streamPattern",
     "subject",
     "publishMode",
+    "writeMode",
+    "chunk",
     "atomicBy",
     "dedup",
     "dedupScope",
@@ -41,6 +45,7 @@ class WriteOptions:
         pattern: A regular expression for the whole name of a stream, instead of `streams`. Default: none.
         subject: Subject of all rows. Default: the column `subject`.
         publish_mode: Protocol of publishing. Default: async.
+        chunk: With atomic: rows of an atomic batch. Default: 1,000.
         atomic_by: Column whose rows of equal values are stored atomically. Default: none.
         dedup: Message id of rows without a `msg_id`. Default: content, a hash of the row.
         dedup_scope: Name of a batch write: repeated with the same name it has the same ids. Default: unique for each
@@ -57,6 +62,7 @@ class WriteOptions:
     pattern: str | None = None
     subject: str | None = None
     publish_mode: PublishMode = PublishMode.ASYNC
+    chunk: int = MAX_CHUNK
     atomic_by: str | None = None
     dedup: Dedup = Dedup.CONTENT
     dedup_scope: str | None = None
@@ -101,6 +107,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         pattern=pattern,
         subject=options.text("subject"),
         publish_mode=_publish_mode(options),
+        chunk=_chunk(options),
         atomic_by=_atomic_by(options, dedup),
         dedup=dedup,
         dedup_scope=dedup_scope,
@@ -124,9 +131,9 @@ def _streams(options: OptionTexts) -> tuple[tuple[str, ...], str | None]:
         return (), name_pattern(pattern)
     valid = "the name of a stream, a comma list of names, or streamPattern"
     if options.text("subject") is not None:
-        raise invalid("stream", "is required with the option 'subject'", valid)
-    if unknown := ", ".join(options.unknown()):  # probably a misspelled name
-        raise invalid("stream", f"is required (unknown options given: {unknown})", valid)
+        raise invalid("stream", f"is required with the option 'subject'{options.unknown_given()}", valid)
+    if unknown := options.unknown_given():
+        raise invalid("stream", f"is required{unknown}", valid)
     return (), ANY_STREAM
 
 
@@ -141,12 +148,28 @@ def _check_several(found: WriteOptions) -> None:
 
 
 def _publish_mode(options: OptionTexts) -> PublishMode:
+    # Two names of one option.
+    name = "publishMode" if options.text("writeMode") is None else "writeMode"
+    if name == "writeMode" and options.text("publishMode") is not None:
+        raise invalid("writeMode", "is another name of publishMode, which is given too", "one of the two")
     if options.text("atomicBy") is None:
-        return options.choice("publishMode", PublishMode)
-    chosen = options.choice_or_none("publishMode", PublishMode)
+        return options.choice(name, PublishMode)
+    chosen = options.choice_or_none(name, PublishMode)
     if chosen not in (None, PublishMode.ATOMIC):
-        raise invalid("publishMode", f"{chosen} does not go with atomicBy", "atomic, or leave it out")
+        raise invalid(name, f"{chosen} does not go with atomicBy", "atomic, or leave it out")
     return PublishMode.ATOMIC
+
+
+def _chunk(options: OptionTexts) -> int:
+    chunk = options.positive("chunk", MAX_CHUNK)
+    valid = f"1 to {MAX_CHUNK} rows with writeMode=atomic"
+    if options.text("chunk") is not None and _publish_mode(options) != PublishMode.ATOMIC:
+        raise invalid("chunk", "is for atomic batches", valid)
+    if options.text("chunk") is not None and options.text("atomicBy") is not None:
+        raise invalid("chunk", "does not go with atomicBy, whose batches are its groups", "one of the two")
+    if chunk > MAX_CHUNK:
+        raise invalid("chunk", f"{chunk:,} rows are more than a server takes", valid)
+    return chunk
 
 
 def _atomic_by(options: OptionTexts, dedup: Dedup) -> str | None:

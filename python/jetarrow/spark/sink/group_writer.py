@@ -21,7 +21,7 @@ from .groups import Group, Groups
 from .routes import Route
 from .rows import checked_headers
 from .seen_ids import SeenIds
-from .task_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, TaskWriter
+from .task_writer import DUPLICATE_IN_BATCH, TaskWriter
 
 # Maximum number of groups of a task in flight: the server admits 50 open batches per stream, of all tasks (ADR-50).
 _MAX_GROUPS = 8
@@ -80,6 +80,10 @@ class GroupWriter(TaskWriter):
 
         with ThreadPoolExecutor(_MAX_GROUPS, "jetarrow-spark-group") as pool:
             for group in groups:
+                if self._retried is not None and self._retried.is_due:
+                    while waiting:
+                        settle()
+                    self._retried.confirm()
                 if (missing := self._prepare(js, group)) is None:
                     continue
                 rows, size = rows + missing.num_rows, size + missing.nbytes
@@ -88,6 +92,8 @@ class GroupWriter(TaskWriter):
                 waiting.append((group, missing, pool.submit(self._store, js, group, missing)))
             while waiting:
                 settle()
+        if self._retried is not None:
+            self._retried.confirm()
         self._verify_suspects()
         self.sent_again |= client.stats["reconnects"] != reconnects
         self._finish()
@@ -106,19 +112,22 @@ class GroupWriter(TaskWriter):
             if self._seen is None:
                 self._seen = SeenIds(js, self._options.streams[0], window=self._window)
         else:
-            ids = _ids_of_all(ids)
+            ids = _ids_of_all(ids, self._tag if self._state is None else "")
+        if "msg_id" in piece.schema.names:
+            self._prefix = ""
         columns = {name: piece.column(name) for name in piece.schema.names if name != "msg_id"}
         piece = pa.RecordBatch.from_pydict(columns | {"msg_id": ids})
         if self._state is None:
-            return piece
-        missing = self._state.note(piece, own)
+            missing, _ = self._missing(js, piece, self._options.streams[0])
+        else:
+            missing = self._state.note(piece, own)
         if 0 < missing.num_rows < piece.num_rows:
             raise self._changed(group, piece.num_rows - missing.num_rows)
         return missing if missing.num_rows else None
 
     def _store(self, js: jetarrow.sync.JetStream, group: Group, rows: pa.RecordBatch) -> bool:
         """Store one group; return False if the server knows an id of it."""
-        deadline = time.monotonic() + ANSWER_TIMEOUT
+        deadline = time.monotonic() + self._timeout
         while True:
             try:
                 self._publish(js, group, rows)
@@ -145,7 +154,7 @@ class GroupWriter(TaskWriter):
             mode="atomic",
             expected_stream=self._options.stream,
             max_inflight=max(1, rows.num_rows),
-            timeout=ANSWER_TIMEOUT,
+            timeout=self._timeout,
         )
 
     def _add_duplicate(self, group: Group, rows: pa.RecordBatch) -> None:
@@ -185,7 +194,7 @@ class GroupWriter(TaskWriter):
         )
 
 
-def _ids_of_all(ids: pa.Array) -> pa.Array:
-    """Return ids that each identify the whole group: a hash of the row ids in any order, and a number."""
+def _ids_of_all(ids: pa.Array, tag: str) -> pa.Array:
+    """Return ids that each identify the whole group: a tag, a hash of the row ids in any order, and a number."""
     whole = hashlib.blake2b("".join(sorted(one or "" for one in ids.to_pylist())).encode(), digest_size=16).hexdigest()
-    return pa.array([f"{whole}.{number}" for number in range(len(ids))])
+    return pa.array([f"{tag}{whole[len(tag) :]}.{number}" for number in range(len(ids))])

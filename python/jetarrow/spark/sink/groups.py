@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Maximum number of messages of an atomic batch (ADR-50).
-MOST_ROWS = 1_000
+from jetarrow.spark.options.write import MAX_CHUNK
+
 _DIGEST = 8
 
 
@@ -67,8 +67,8 @@ class Groups:
                     parts = []
                 value = first
                 parts.append(piece)
-                if sum(map(len, parts)) > MOST_ROWS:
-                    raise self._wrong(value, f"has more than {MOST_ROWS} rows, which is the server's limit")
+                if sum(map(len, parts)) > MAX_CHUNK:
+                    raise self._wrong(value, f"has more than {MAX_CHUNK} rows, which is the server's limit")
         if parts:
             yield self._group(value, parts)
 
@@ -100,7 +100,7 @@ class Groups:
     def _wrong(self, value: Any, problem: str) -> ValueError:
         return ValueError(
             f"jetstream: the group {self._column}={value!r} of partition {self._partition} {problem}: atomicBy needs"
-            f" the rows of a group side by side, at most {MOST_ROWS} of them; repartition({self._column!r}) and then"
+            f" the rows of a group side by side, at most {MAX_CHUNK} of them; repartition({self._column!r}) and then"
             f" sortWithinPartitions({self._column!r}) before the write"
         )
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from time import monotonic
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import jetarrow.sync
-from jetarrow.core.errors import Error
-from jetarrow.jetstream.errors import BatchError, PublishUnconfirmedError
+from jetarrow.jetstream.errors import BatchError
 from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.spark._core import ContentIds, publish_rows, reason_of
 from jetarrow.spark.options.choices import Dedup, PublishMode
 
 from .routes import Route, Routes, expect_streams
 from .rows import PublishCalls, checked_headers
-from .task_writer import ANSWER_TIMEOUT, DUPLICATE_IN_BATCH, WINDOW_MARGIN, TaskWriter
+from .task_writer import TaskWriter
 
 # Modes of `publish_batch`.
 _CORE_MODES = {
@@ -35,8 +33,8 @@ class PartitionWriter(TaskWriter):
         options = self._options
         self._routes = Routes(routes) if options.stream is None else None
         self._content = options.dedup == Dedup.CONTENT
+        # Ids do not depend on time, so that every attempt has the same: 16 bytes per row are kept until the task ends.
         self._ids = ContentIds(scope if self._content else None)
-        self._streams = options.streams or tuple({name for _, name in routes})
         self._prepared = 0
         self._done = 0
 
@@ -54,10 +52,13 @@ class PartitionWriter(TaskWriter):
             ValueError: A row cannot be published.
             Error: No server has answered for 30 seconds.
         """
-        options = self._options
         client, js = self._connect()
-        calls = PublishCalls(batches, self._prepare, atomic=options.publish_mode == PublishMode.ATOMIC)
-        forgot, reconnects = monotonic(), client.stats["reconnects"]
+        calls = PublishCalls(
+            batches,
+            lambda piece: self._prepare(js, piece),
+            must_end=lambda: self._retried is not None and self._retried.is_due,
+        )
+        reconnects = client.stats["reconnects"]
         for reader in calls:
             try:
                 result = self._call(js, reader)
@@ -67,28 +68,12 @@ class PartitionWriter(TaskWriter):
                 raise
             self._count(result)
             self.sent_again |= client.stats["reconnects"] != reconnects
-            # Every row so far is acknowledged. Ids outside of the duplicate window need not be kept.
-            if self._forgotten(js, since=forgot):
-                self._ids.forget()
-                forgot = monotonic()
+            if self._retried is not None:
+                self._retried.confirm()
         self._finish()
         return self._prepared
 
-    def _forgotten(self, js: jetarrow.sync.JetStream, *, since: float) -> bool:
-        """Return whether ids from before `since` are outside of the server's present duplicate window.
-
-        An id that is forgotten here, but not by the server, would be reused for a new row, which the server would drop.
-        """
-        if monotonic() - since <= self._window:
-            return False
-        try:
-            windows = [js.stream_info(name).config.duplicate_window or 0 for name in self._streams]
-        except Error:
-            return False  # requested again after the next call
-        self._window = float(max(windows, default=0)) + WINDOW_MARGIN
-        return monotonic() - since > self._window
-
-    def _prepare(self, piece: pa.RecordBatch) -> pa.RecordBatch:
+    def _prepare(self, js: jetarrow.sync.JetStream, piece: pa.RecordBatch) -> pa.RecordBatch:
         piece = checked_headers(piece, self._options.reserved_headers, first_row=self._prepared)
         names = piece.schema.names
         if self._content or "msg_id" in names:
@@ -98,17 +83,28 @@ class PartitionWriter(TaskWriter):
                 raise self._repeated(self._prepared + row, msg_id)
             columns = {name: piece.column(name) for name in names if name != "msg_id"}
             own = piece.column("msg_id").is_valid() if "msg_id" in names else None
-            piece = pa.RecordBatch.from_pydict(columns | {"msg_id": pa.array(found)})
+            piece = pa.RecordBatch.from_pydict(columns | {"msg_id": self._tagged(pa.array(found), own)})
             if self._state is not None:
                 self._prepared += piece.num_rows
                 return self._state.note(piece, own)
-        if self._routes is not None:
-            piece = self._routed(piece, self._routes)
+        stream = self._options.stream
+        streams = self._streams_of(piece, self._routes) if self._routes is not None else stream
         self._prepared += piece.num_rows
-        return piece
+        assert streams is not None  # one stream, or routes to several
+        piece, streams = self._missing(js, piece, streams)
+        return piece if self._routes is None else expect_streams(piece, pc.fill_null(streams, ""))
 
-    def _routed(self, piece: pa.RecordBatch, routes: Routes) -> pa.RecordBatch:
-        """Return rows with the expected stream of each."""
+    def _tagged(self, ids: pa.Array, own: pa.Array | None) -> pa.Array:
+        """Return ids of which those made of content begin with the tag of the task."""
+        if own is not None:
+            self._prefix = ""
+        if self._state is not None or not self._content:
+            return ids
+        tagged = pc.utf8_replace_slice(ids, 0, len(self._tag), self._tag)
+        return tagged if own is None else pc.if_else(own, ids, tagged)
+
+    def _streams_of(self, piece: pa.RecordBatch, routes: Routes) -> pa.Array:
+        """Return the stream of each row; null for a row without a subject."""
         fixed = self._options.subject
         subjects = piece.column("subject") if fixed is None else pa.array([fixed] * piece.num_rows, pa.string())
         # A row without a subject causes an error when it is published.
@@ -120,49 +116,24 @@ class PartitionWriter(TaskWriter):
                 f" {self._options.target} stores its subject {subjects[row].as_py()!r}; if the account maps subjects,"
                 " write the mapped ones; restart the query if the stream was created just now"
             )
-        return expect_streams(piece, pc.fill_null(streams, ""))
+        return streams
 
     def _call(self, js: jetarrow.sync.JetStream, rows: pa.RecordBatchReader) -> PublishResult:
-        mode = self._options.publish_mode
+        options = self._options
         try:
-            if mode != PublishMode.ATOMIC:
-                return self._publish(js, rows, mode)
-            return self._publish_atomic(js, rows.read_all())
+            return publish_rows(
+                js,
+                rows,
+                subject=options.subject,
+                first_row=self._done,
+                mode=_CORE_MODES[options.publish_mode],
+                chunk=options.chunk if options.publish_mode == PublishMode.ATOMIC else None,
+                expected_stream=options.stream,
+                max_inflight=options.max_in_flight,
+                timeout=self._timeout,
+            )
         except BatchError as error:
             raise self._row_failed("a batch of rows", self._done if error.row is None else error.row, error) from error
-
-    def _publish_atomic(self, js: jetarrow.sync.JetStream, unit: pa.Table) -> PublishResult:
-        deadline = monotonic() + ANSWER_TIMEOUT
-        while True:
-            try:
-                return self._publish(js, unit, PublishMode.ATOMIC)
-            except PublishUnconfirmedError:
-                # All rows are stored, or none: a retry is safe if every row has an id.
-                if "msg_id" not in unit.schema.names or unit["msg_id"].null_count or monotonic() > deadline:
-                    raise
-            except BatchError as error:
-                if error.err_code != DUPLICATE_IN_BATCH:
-                    raise
-                # An earlier attempt has stored some of the rows, so only the others are stored now.
-                self.sent_again = True
-                return self._publish(js, unit, PublishMode.ASYNC)
-
-    def _publish(
-        self,
-        js: jetarrow.sync.JetStream,
-        rows: pa.RecordBatchReader | pa.Table,
-        mode: PublishMode,
-    ) -> PublishResult:
-        return publish_rows(
-            js,
-            rows,
-            subject=self._options.subject,
-            first_row=self._done,
-            mode=_CORE_MODES[mode],
-            expected_stream=self._options.stream,
-            max_inflight=self._options.max_in_flight,
-            timeout=ANSWER_TIMEOUT,
-        )
 
     def _count(self, result: PublishResult) -> None:
         if not result.ok:
@@ -171,10 +142,14 @@ class PartitionWriter(TaskWriter):
             raise self._row_failed(failed, first.row, first.error) from first.error
         self._done += result.count
         self.duplicates += result.duplicates or 0
+        # A chunk of which an earlier attempt has stored rows.
+        self.sent_again |= bool(result.duplicates) and self._options.publish_mode == PublishMode.ATOMIC
 
     def _row_failed(self, what: str, row: int, cause: Exception) -> BatchError:
+        # Rows that an earlier attempt has stored are not counted.
+        which = " among those that it had not stored before" if self._skipped else ""
         return BatchError(
             f"jetstream: {what} could not be stored in {self._options.target}; the first is row {row} of"
-            f" partition {self._partition}: {reason_of(cause)}",
+            f" partition {self._partition}{which}: {reason_of(cause)}",
             row=row,
         )

@@ -1,4 +1,4 @@
-"""Files of the sink on the driver's machine: the number of duplicates, and the writes of a batch.
+"""Files of the sink: the number of duplicates and the writes of a batch on the driver's machine, failures on any.
 
 A query's progress has no field for duplicates, and Spark calls the parts of a sink in different processes of the same
 user. So each query has two small files in a directory of this user.
@@ -11,8 +11,11 @@ import hashlib
 import json
 import os
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from .failures import TaskFailure
 
 _IDS = frozenset("0123456789abcdef-")
 
@@ -67,6 +70,38 @@ def note_write(run: str, batch: str, *, scope: str, execution: str) -> bool:
     return other
 
 
+def note_failure(failure: TaskFailure) -> None:
+    """Record that a write has failed, for its other tasks on this machine; errors are ignored.
+
+    Args:
+        failure: The failure of one task.
+    """
+    with contextlib.suppress(OSError):
+        _write(_failure_file(failure.run), asdict(failure))
+
+
+def read_failure(run: str) -> TaskFailure | None:
+    """Return the failure of a write that a task on this machine has recorded; None if there is none.
+
+    Args:
+        run: Unique name of the execution of the write.
+    """
+    try:
+        return TaskFailure(**_read(run, _failure_file(run)))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def remove_failure(run: str) -> None:
+    """Remove the failure of a write; errors are ignored.
+
+    Args:
+        run: Unique name of the execution of the write.
+    """
+    with contextlib.suppress(OSError):
+        _failure_file(run).unlink(missing_ok=True)
+
+
 def _write(file: Path, content: dict[str, Any]) -> None:
     _folder().mkdir(mode=0o700, exist_ok=True)
     new = file.with_suffix(f".{os.getpid()}")
@@ -86,6 +121,10 @@ def _user() -> int:
 
 def _folder() -> Path:
     return Path(tempfile.gettempdir()) / f"jetarrow-spark-{_user()}"
+
+
+def _failure_file(run: str) -> Path:
+    return _folder() / f"{run}.failure.json"
 
 
 def _file(query: str) -> Path:

@@ -29,7 +29,7 @@ _GROUP_TYPES = (*_STRINGS, BinaryType, IntegralType, DateType, TimestampType)
 _COLUMNS = {
     "data": "binary or string",
     "subject": "string",
-    "headers": "map<string,string> or map<string,array<string>>",
+    "headers": "map<string,string> or map<string,array<string>>, or with binary values",
     "msg_id": "string",
 }
 # A call keeps 9 bytes per row until it ends. Between two calls the window drains, which costs milliseconds.
@@ -37,8 +37,6 @@ _CALL_ROWS = 65_536
 _CALL_BYTES = 128 << 20
 # Spark's batches have up to spark.sql.execution.arrow.maxRecordsPerBatch rows of any size, so they are split.
 _PIECE_BYTES = 2 << 20
-# Maximum number of messages of an atomic batch (ADR-50).
-_ATOMIC_ROWS = 1_000
 
 
 def check_columns(schema: StructType, *, subject: str | None, atomic_by: str | None = None) -> None:
@@ -95,7 +93,7 @@ def _fits(name: str, kind: DataType) -> bool:
     if not isinstance(kind, MapType) or not isinstance(kind.keyType, _STRINGS):
         return False
     value = kind.valueType
-    return isinstance(value.elementType if isinstance(value, ArrayType) else value, _STRINGS)
+    return isinstance(value.elementType if isinstance(value, ArrayType) else value, (BinaryType, *_STRINGS))
 
 
 class PublishCalls:
@@ -104,7 +102,8 @@ class PublishCalls:
     Args:
         batches: The batches of the task.
         prepare: Converts a slice of a batch to the rows to publish, right before they are published.
-        atomic: Whether each call is an atomic batch of at most 1,000 rows.
+
+        must_end: Returns whether the present call ends early. Default: it does not.
 
     Attributes:
         error: The error of reading the batches, which Arrow's reader wraps in another one. Else None.
@@ -115,18 +114,18 @@ class PublishCalls:
         batches: Iterator[pa.RecordBatch],
         prepare: Callable[[pa.RecordBatch], pa.RecordBatch],
         *,
-        atomic: bool,
+        must_end: Callable[[], bool] = lambda: False,
     ) -> None:
         self._batches = batches
         self._prepare = prepare
-        self._call_rows = _ATOMIC_ROWS if atomic else _CALL_ROWS
+        self._must_end = must_end
         self._rest: pa.RecordBatch | None = None
         self._piece_rows = 1
         self.error: Exception | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatchReader]:
         """Yield a reader for each call, which must be read to its end before the next one."""
-        while (first := self._piece(self._call_rows)) is not None:
+        while (first := self._piece(_CALL_ROWS)) is not None:
             yield pa.RecordBatchReader.from_batches(first.schema, self._call(first))
 
     def _call(self, piece: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
@@ -136,9 +135,9 @@ class PublishCalls:
             while piece is not None:
                 yield piece
                 rows, size = rows + piece.num_rows, size + piece.nbytes
-                if rows >= self._call_rows or size >= _CALL_BYTES:
+                if rows >= _CALL_ROWS or size >= _CALL_BYTES or self._must_end():
                     return
-                piece = self._piece(self._call_rows - rows)
+                piece = self._piece(_CALL_ROWS - rows)
         except Exception as error:
             self.error = error
             raise
@@ -157,7 +156,7 @@ class PublishCalls:
 
 
 def checked_headers(batch: pa.RecordBatch, handling: ReservedHeaders, *, first_row: int) -> pa.RecordBatch:
-    """Return rows without reserved headers, which would change where or whether a row is stored.
+    """Return rows with headers of text, and without reserved ones, which would change where or whether a row is stored.
 
     Args:
         batch: Rows, with or without a column `headers`.
@@ -165,12 +164,13 @@ def checked_headers(batch: pa.RecordBatch, handling: ReservedHeaders, *, first_r
         first_row: Number of the batch's first row, for the message.
 
     Raises:
-        ValueError: A row has such a header.
+        ValueError: A row has such a header, or a binary value that is not UTF-8.
     """
     at = batch.schema.get_field_index("headers")
     if at < 0 or batch.column(at).null_count == batch.num_rows:
         return batch
-    headers = batch.column(at)
+    headers = _with_text(batch.column(at), first_row=first_row)
+    batch = batch.set_column(at, "headers", headers)
     if handling == ReservedHeaders.DROP:
         return batch.set_column(at, "headers", without(headers, any_spelling=True))
     names, _, start = entries(headers)
@@ -182,3 +182,33 @@ def checked_headers(batch: pa.RecordBatch, handling: ReservedHeaders, *, first_r
         f"jetstream: could not publish row {first_row + row}: header {names[entry].as_py()!r} is reserved; use column"
         " 'msg_id' for ids and option 'stream' for the stream, or reservedHeaders=drop to copy rows without them"
     )
+
+
+def _with_text(headers: pa.MapArray, *, first_row: int) -> pa.MapArray:
+    """Return headers with text values: the same bytes, which must be UTF-8."""
+    item = headers.type.item_type
+    value = item.value_type if pa.types.is_list(item) else item
+    if not (pa.types.is_binary(value) or pa.types.is_large_binary(value)):
+        return headers
+    kind = pa.map_(headers.type.key_type, pa.list_(pa.string()) if pa.types.is_list(item) else pa.string())
+    try:
+        return _cast(headers, 0, len(headers), kind)
+    except pa.ArrowInvalid:
+        row = next(row for row in range(len(headers)) if not _is_text(headers, row, kind))
+        raise ValueError(
+            f"jetstream: could not publish row {first_row + row}: the value of a header is not UTF-8; encode it, for"
+            " example by base64()"
+        ) from None
+
+
+def _cast(headers: pa.MapArray, start: int, end: int, kind: pa.MapType) -> pa.MapArray:
+    # A slice has the values of the whole column, and all of them would be checked.
+    return headers.take(pa.array(range(start, end), pa.int64())).cast(kind)
+
+
+def _is_text(headers: pa.MapArray, row: int, kind: pa.MapType) -> bool:
+    try:
+        _cast(headers, row, row + 1, kind)
+    except pa.ArrowInvalid:
+        return False
+    return True

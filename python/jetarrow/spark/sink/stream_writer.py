@@ -18,7 +18,7 @@ from .batch_records import BatchName
 from .progress_file import write_duplicates
 from .replay import complete
 from .target import Target
-from .writer import Written, check_groups, report_duplicates, write_partition
+from .writer import Written, check_failures, check_groups, report_duplicates, write_partition
 
 
 class JetStreamStreamWriter(DataSourceStreamArrowWriter):
@@ -48,7 +48,7 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
             iterator: Arrow batches, read as they are published.
 
         Returns:
-            The commit message for Spark.
+            The commit message for Spark, with the error if a retry cannot resolve it.
 
         Raises:
             BatchError: A row was not stored: the first one, with the server's codes.
@@ -65,7 +65,9 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
             )
         query, batch = map(str, names)
         name = None if None in names else BatchName(query, int(batch), context.partitionId(), self._run, self._layout)
-        written = write_partition(self._options, self._target, iterator, scope=f"{query}:{batch}", name=name)
+        written = write_partition(
+            self._options, self._target, iterator, scope=f"{query}:{batch}", run=self._run, name=name
+        )
         return replace(written, query=names[0])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -76,9 +78,11 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
             batchId: Number of the micro-batch.
 
         Raises:
+            Exception: A task has failed with an error that a retry cannot resolve.
             ValueError: As `writer.check_groups`.
             Error: As `replay.complete`.
         """
+        check_failures(messages)
         tasks = [message for message in messages if isinstance(message, Written)]
         stored = 0
         if replayed := [task.replayed for task in tasks if task.replayed is not None]:

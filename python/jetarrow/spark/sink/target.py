@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
-from jetarrow.core.errors import UnsupportedError
+import jetarrow.sync
+from jetarrow.core.errors import Error, UnsupportedError
 from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark.connection import connect, jetstream
 from jetarrow.spark.options.choices import Dedup, PublishMode
@@ -17,6 +18,7 @@ from jetarrow.spark.options.option_texts import invalid
 from jetarrow.spark.options.write import WriteOptions
 from jetarrow.spark.source.metadata import Lookup
 
+from .positions import Position, position_of, positions_of
 from .routes import Route, Routes, routes_of
 from .rows import check_columns
 from .state import check_target, open_bucket
@@ -25,6 +27,8 @@ from .state import check_target, open_bucket
 _NEEDED_FLAGS = {PublishMode.FAST: "allow_batched", PublishMode.ATOMIC: "allow_atomic"}
 # Seconds after which the streams of a running query are listed again, which finds new ones.
 _LIST_INTERVAL = 10.0
+# Part of the duplicate window after which the positions of the streams are requested again for the next micro-batch.
+_POSITION_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -32,17 +36,27 @@ class Target:
     """The streams of a write when it was planned.
 
     Attributes:
-        window: Duplicate window in seconds; the longest one of several streams.
+        window: Duplicate window in seconds; the shortest one of several streams.
         routes: Subjects of several streams; empty for a single one.
+        planned: The position of each stream, at which it has no row of the write.
     """
 
     window: float
     routes: tuple[Route, ...] = ()
+    planned: Mapping[str, Position] = field(default_factory=dict)
 
 
-# Cached targets and their times: Spark creates a writer for every micro-batch, and another one to commit it.
-# A task requests the window again before it relies on it.
-_known: dict[WriteOptions, tuple[Target, float]] = {}
+@dataclass
+class _Known:
+    """A target, and the times by the driver's clock at which its streams were listed and their positions requested."""
+
+    target: Target
+    listed: float
+    positioned: float
+
+
+# Cached targets: Spark creates a writer for every micro-batch, and another one to commit it.
+_known: dict[WriteOptions, _Known] = {}
 
 
 def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, streaming: bool) -> Target:
@@ -74,26 +88,45 @@ def prepare(schema: StructType, options: WriteOptions, *, overwrite: bool, strea
     if not streaming and options.sink_state is not None:
         raise invalid("exactlyOnce", "state is for streaming queries", "window; with dedupScope in foreachBatch")
     if streaming and options in _known:
-        target, listed = _known[options]
-        if options.stream is not None or time.monotonic() - listed < _LIST_INTERVAL:
-            return target
-    infos = _checked_infos(options)
+        known = _known[options]
+        if options.stream is not None or time.monotonic() - known.listed < _LIST_INTERVAL:
+            _renew_positions(options, known)
+            return known.target
+    begun = time.monotonic()
+    infos, planned = _checked_infos(options)
     windows = {name: float(info.config.duplicate_window or 0) for name, info in infos.items()}
     if options.dedup == Dedup.CONTENT or "msg_id" in schema.names:
         _warn_of_windows(options, windows)
-    target = Target(max(windows.values()))
+    target = Target(min(windows.values()), planned=planned)
     if options.stream is None:
-        target = Target(target.window, routes_of({name: info.config.subjects for name, info in infos.items()}))
+        target = replace(target, routes=routes_of({name: info.config.subjects for name, info in infos.items()}))
         if options.subject is not None and Routes(target.routes).stream_of(options.subject) is None:
             raise invalid(
                 "subject", f"none of {options.target} stores {options.subject!r}", "a subject that one of them stores"
             )
-    _known[options] = (target, time.monotonic())
+    _known[options] = _Known(target, begun, begun)
     return target
 
 
-def _checked_infos(options: WriteOptions) -> Mapping[str, StreamInfo]:
-    """Return the info of the streams; check a single stream for the features that the options need."""
+def _renew_positions(options: WriteOptions, known: _Known) -> None:
+    """Request the positions of the streams again if they are old: a retry reads what was stored since then."""
+    begun = time.monotonic()
+    if options.sink_state is not None or begun - known.positioned < known.target.window * _POSITION_SHARE:
+        return
+    try:
+        with connect(options.connection) as client:
+            found = _positions(jetstream(client, options.connection), list(known.target.planned))
+    except Error:
+        return  # older positions are valid too
+    known.target, known.positioned = replace(known.target, planned={**known.target.planned, **found}), begun
+
+
+def _positions(js: jetarrow.sync.JetStream, streams: list[str]) -> dict[str, Position]:
+    return {streams[0]: position_of(js, streams[0])} if len(streams) == 1 else positions_of(js, streams)
+
+
+def _checked_infos(options: WriteOptions) -> tuple[Mapping[str, StreamInfo], dict[str, Position]]:
+    """Return info and positions of the streams; check a single stream for the features that the options need."""
     # A separate connection, so that an unavailable server is an error within the connect timeout.
     with connect(options.connection) as client:
         js = jetstream(client, options.connection)
@@ -106,7 +139,7 @@ def _checked_infos(options: WriteOptions) -> Mapping[str, StreamInfo]:
             if options.sink_state is not None:
                 check_target(info)
                 open_bucket(js, options.sink_state, replicas=info.config.num_replicas or 1)
-    return infos
+        return infos, {} if options.sink_state is not None else _positions(js, list(infos))
 
 
 def _warn_of_windows(options: WriteOptions, windows: Mapping[str, float]) -> None:

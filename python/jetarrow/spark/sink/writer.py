@@ -17,10 +17,11 @@ from jetarrow.spark.errors import hide_traceback
 from jetarrow.spark.options.write import WriteOptions
 
 from .batch_records import BatchName
+from .failures import TaskFailure, failure_after, failure_of, raise_failures
 from .group_writer import GroupWriter
 from .groups import in_two_tasks
 from .partition_writer import PartitionWriter
-from .progress_file import note_write
+from .progress_file import note_failure, note_write, read_failure, remove_failure
 from .state import Replayed
 from .target import Target
 
@@ -42,6 +43,7 @@ class Written(WriterCommitMessage):
         query: Spark's id of the streaming query. Default: none.
         replayed: As `TaskWriter.replayed`.
         execution: Run and batch of the query whose `foreachBatch` writes, and Spark's id of the write. Default: none.
+        failure: Error of the task that a retry cannot resolve. Default: it has succeeded.
     """
 
     rows: int
@@ -51,6 +53,7 @@ class Written(WriterCommitMessage):
     query: str | None = None
     replayed: Replayed | None = None
     execution: tuple[str, str, str] | None = None
+    failure: TaskFailure | None = None
 
 
 class JetStreamWriter(DataSourceArrowWriter):
@@ -67,7 +70,8 @@ class JetStreamWriter(DataSourceArrowWriter):
         self._options = options
         self._target = target
         # Pickled for every attempt of every task.
-        self._job = options.dedup_scope or uuid.uuid4().hex
+        self._run = uuid.uuid4().hex
+        self._job = options.dedup_scope or self._run
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish the rows of one task.
@@ -76,13 +80,13 @@ class JetStreamWriter(DataSourceArrowWriter):
             iterator: Arrow batches, read as they are published.
 
         Returns:
-            The commit message for Spark.
+            The commit message for Spark, with the error if a retry cannot resolve it.
 
         Raises:
             BatchError: A row was not stored: the first one, with the server's codes.
             NoServersError: No server has answered for 30 seconds.
         """
-        written = write_partition(self._options, self._target, iterator, scope=self._job)
+        written = write_partition(self._options, self._target, iterator, scope=self._job, run=self._run)
         context = TaskContext.get()
         assert context is not None
         run, batch, write = (context.getLocalProperty(name) for name in _EXECUTION)
@@ -98,11 +102,21 @@ class JetStreamWriter(DataSourceArrowWriter):
             messages: The commit messages of the tasks.
 
         Raises:
+            Exception: A task has failed with an error that a retry cannot resolve.
             ValueError: As `check_groups` and `check_scope`.
         """
+        check_failures(messages)
         check_scope(self._options, messages)
         report_duplicates(self._options.target, messages, named=self._options.dedup_scope)
         check_groups(self._options, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove the file of the failure; stored rows stay.
+
+        Args:
+            messages: The commit messages of the tasks that have ended.
+        """
+        remove_failure(self._run)
 
 
 def write_partition(
@@ -111,6 +125,7 @@ def write_partition(
     rows: Iterator[pa.RecordBatch],
     *,
     scope: str,
+    run: str,
     name: BatchName | None = None,
 ) -> Written:
     """Publish the rows of one task.
@@ -120,22 +135,59 @@ def write_partition(
         target: The streams.
         rows: Arrow batches, read as they are published.
         scope: Unique name of query and batch.
+        run: Unique name of this execution of the write.
         name: Query, batch and partition for `sink_state`. Default: none.
 
+    Returns:
+        The commit message, with the error if a retry cannot resolve it.
+
     Raises:
-        Exception: As `PartitionWriter.write`.
+        Exception: As `PartitionWriter.write`; or the error of another task of this write, which fails.
     """
     context = TaskContext.get()
     assert context is not None
     partition = context.partitionId()
     with hide_traceback():
+        if (earlier := read_failure(run)) is not None:
+            return Written(0, 0, expected=True, failure=failure_after(earlier, partition=partition))
         if name is None or options.sink_state is None:
             scope = f"{scope}:{partition}"
         made = PartitionWriter if options.atomic_by is None else GroupWriter
-        writer = made(options, window=target.window, scope=scope, partition=partition, name=name, routes=target.routes)
-        count = writer.write(rows)
+        writer = made(
+            options,
+            window=target.window,
+            scope=scope,
+            partition=partition,
+            name=name,
+            routes=target.routes,
+            planned=target.planned if context.attemptNumber() > 0 and options.sink_state is None else None,
+        )
+        try:
+            count = writer.write(rows)
+        except Exception as error:
+            failure = failure_of(error, writer.js, partition=partition, run=run)
+            if failure is None:
+                raise
+            note_failure(failure)
+            return Written(0, 0, expected=True, failure=failure)
         again = context.attemptNumber() > 0 or writer.sent_again
         return Written(count, writer.duplicates, expected=again, groups=writer.groups, replayed=writer.replayed)
+
+
+def check_failures(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Check that no task has failed with an error that a retry cannot resolve.
+
+    Args:
+        messages: The commit messages of the tasks.
+
+    Raises:
+        Exception: The first such error, with the number of tasks that failed.
+    """
+    failures = [task.failure for task in messages if isinstance(task, Written) and task.failure is not None]
+    if failures:
+        remove_failure(failures[0].run)
+        with hide_traceback():
+            raise_failures(failures, len(messages))
 
 
 def check_scope(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:

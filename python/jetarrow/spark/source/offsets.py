@@ -39,8 +39,7 @@ class Offset:
     Attributes:
         streams: End of the batch by stream.
         start: Begin of the batch, because Spark requests the initial offset more than once, and `latest` moves. Empty
-            for the offset at which a query starts; None if Spark does not provide the begin (before 4.2, after a
-            restart). Default: empty.
+            for the offset at which a query starts; None in checkpoints without it. Default: empty.
         parts: Number of partitions by stream. Default: empty.
         owner: Name of the query for its consumers with `commitMode=consumer`. Default: none.
     """

@@ -18,8 +18,11 @@ from jetarrow.spark.options.read import ReadOptions
 from .history import marks_before
 from .metadata import Lookup, end_sequence, first_sequence
 from .pushdown import Restriction
-from .range_size import range_size, split_counts
+from .range_size import first_sequences, range_sizes, split_counts
 from .read_plan import ReadPlan, check_readable, head_may_move, loss_fails, read_plan
+
+# A partition is cut only if its first messages are at most one of this many parts.
+_SMALL_SHARE = 4
 
 
 @dataclass(frozen=True)
@@ -70,15 +73,12 @@ def plan_partitions(
     """
     check_named(options, infos)
     check_readable(options, infos)
-    ranges = {name: _bounds(options, info, lookup, stream=name) for name, info in infos.items()}
+    ranges = {name: span_of(options, info, lookup, stream=name) for name, info in infos.items()}
     if restriction is not None:
         ranges = {name: _restricted(span, restriction, lookup, stream=name) for name, span in ranges.items()}
         if restriction.subjects is not None and not options.subjects:
             options = replace(options, subjects=restriction.subjects)
-    sizes = {
-        name: range_size(options, infos[name], lookup, start=start, sequences=end - start)
-        for name, (start, end) in ranges.items()
-    }
+    sizes = range_sizes(options, infos, lookup, ranges)
     counts = split_counts(options, sizes)
     marks = {} if lookup is None else marks_before({name: ranges[name][1] for name in counts}, infos, lookup)
     partitions = []
@@ -88,7 +88,22 @@ def plan_partitions(
         plan = read_plan(options, infos[name], lookup, start=start, size=end - start)
         head = earliest and head_may_move(options)
         partitions += split(name, start, end, count=count, plan=plan, head=head, marks=marks.get(name, ()))
+    if options.min_partitions is None and partitions:
+        partitions[:1] = _small_first(partitions[0], first_sequences(sizes[partitions[0].stream]))
     return partitions
+
+
+def _small_first(partition: StreamRange, first: int) -> list[StreamRange]:
+    """Cut the first sequences off a partition.
+
+    Spark runs the first partition alone for `show`, `take` and `limit`, and a task reads ahead of the rows that Spark
+    takes: without the cut that was some MB for ten rows.
+    """
+    cut = partition.start + first
+    if first == 0 or first > (partition.end - partition.start) // _SMALL_SHARE:
+        return [partition]
+    # Retention may have moved the head past the small one, so both are at the head.
+    return [replace(partition, end=cut), replace(partition, start=cut)]
 
 
 def split(
@@ -134,8 +149,18 @@ def check_named(options: ReadOptions, infos: Mapping[str, StreamInfo]) -> None:
                 raise ValueError(f"jetstream option '{side}Offsets': {name!r} is not read; valid: one of {known}")
 
 
-def _bounds(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, stream: str) -> tuple[int, int]:
-    """Return first sequence and end (exclusive) of one stream, limited to its present messages."""
+def span_of(options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, stream: str) -> tuple[int, int]:
+    """Return first sequence and end (exclusive) of one stream, limited to its present messages.
+
+    Args:
+        options: Validated options of the read.
+        info: Present info of the stream.
+        lookup: Lookup of times.
+        stream: Name of the stream.
+
+    Raises:
+        DataLossError: The stream no longer has the sequence of `startingOffsets`.
+    """
     first, latest = first_sequence(info), end_sequence(info)
     start = position(options.start.of(stream, EARLIEST), options.start.time, lookup, stream=stream, latest=latest)
     end = position(options.end.of(stream, LATEST), options.end.time, lookup, stream=stream, latest=latest)

@@ -1,15 +1,26 @@
-"""Size of a range of a stream, and its number of partitions."""
+"""Sizes of ranges of streams, and their numbers of partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from jetarrow.jetstream.models import StreamInfo
 from jetarrow.spark.options.read import ReadOptions
 
 from .metadata import Lookup, end_sequence, first_sequence
-from .read_plan import SMALL_RANGE, is_direct, pushed_filters
+from .read_plan import filters_for, is_direct, pushed_filters
+
+# Size in bytes that a partition costs in addition to its messages: the default of spark.sql.files.openCostInBytes.
+OPEN_COST = 4 << 20
+# Number of partitions of a large range without the option minPartitions. Spark's file source uses the session's
+# parallelism, which the planner of a Python source cannot read: its process has no session, in Spark 4.0 to 4.3.
+PARALLELISM = 2
+# Size in bytes of the first partition of a large range, and its minimum number of messages: `show()` takes 21.
+_FIRST_BYTES = 64 << 10
+_FIRST_MESSAGES = 21
+# Bytes of a delivery on the wire beyond the stored message: the reply subject and the protocol line.
+_DELIVERY_OVERHEAD = 100
 
 
 @dataclass(frozen=True)
@@ -29,28 +40,29 @@ class RangeSize:
     most: int
 
 
-def range_size(
-    options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, sequences: int
-) -> RangeSize:
-    """Estimate the size of a range.
+def range_sizes(
+    options: ReadOptions,
+    infos: Mapping[str, StreamInfo],
+    lookup: Lookup | None,
+    spans: Mapping[str, tuple[int, int]],
+) -> dict[str, RangeSize]:
+    """Estimate the sizes of ranges. The server counts the messages if the number of partitions depends on it.
 
     Args:
         options: Validated options of the read.
-        info: Info of the stream.
+        infos: Info of the streams, by name.
         lookup: Lookup of counts; None estimates them.
-        start: First sequence.
-        sequences: Number of sequences.
+        spans: First sequence and end of each range, by stream.
     """
-    state = info.state
-    average = state.bytes / max(1, state.messages)
-    most = min(sequences, state.messages)
-    found = _counted(options, info, lookup, start=start, sequences=sequences, average=average)
-    if found is not None:
-        return RangeSize(sequences, found, int(found * average), found)
-    # Deleted messages are assumed to be evenly distributed; a range has at most all deleted messages of the stream.
-    span = max(1, end_sequence(info) - first_sequence(info))
-    messages = min(most, max(sequences - (span - state.messages), sequences * state.messages // span))
-    return RangeSize(sequences, messages, int(messages * average), most)
+    sizes = {name: _estimate(options, infos[name], end - start) for name, (start, end) in spans.items()}
+    if lookup is None:
+        return sizes
+    split = split_size(options, sizes.values())
+    for name, size in sizes.items():
+        found = _counted(options, infos[name], lookup, start=spans[name][0], size=size, split=split)
+        if found is not None:
+            sizes[name] = found
+    return sizes
 
 
 def split_counts(options: ReadOptions, sizes: Mapping[str, RangeSize]) -> dict[str, int]:
@@ -61,38 +73,89 @@ def split_counts(options: ReadOptions, sizes: Mapping[str, RangeSize]) -> dict[s
         sizes: Sizes of the ranges, by stream.
     """
     total = max(1, sum(size.messages for size in sizes.values()))
-    counts = {}
-    for name, size in sizes.items():
-        if size.sequences > 0:
-            wanted = [
-                # minPartitions is a total: each stream has a share in proportion to its messages, rounded up.
-                _ceil(options.min_partitions * size.messages, total),
-                _ceil(size.messages, options.max_records_per_partition),
-                _ceil(size.size, options.max_bytes_per_partition),
-                _ceil(size.sequences, options.max_offsets_per_partition or size.sequences),
-            ]
-            counts[name] = max(1, min(max(wanted), size.sequences, size.most))
-    return counts
+    split = split_size(options, sizes.values())
+    # minPartitions is a total: each stream has a share in proportion to its messages, rounded up.
+    least = options.min_partitions or 0
+    return {
+        name: max(_count(options, size, split), min(_ceil(least * size.messages, total), size.sequences, size.most))
+        for name, size in sizes.items()
+        if size.sequences > 0
+    }
+
+
+def first_sequences(size: RangeSize) -> int:
+    """Return the number of sequences at the begin of a range with about 64 KiB of messages; 0 if the range is small.
+
+    Args:
+        size: Size of the range.
+    """
+    if size.size <= OPEN_COST:
+        return 0
+    mean = size.size // max(1, size.messages) + _DELIVERY_OVERHEAD
+    return _ceil(size.sequences * max(_FIRST_MESSAGES, _FIRST_BYTES // mean), max(1, size.messages))
+
+
+def split_size(options: ReadOptions, sizes: Iterable[RangeSize]) -> int:
+    """Return the size of a partition in bytes, as Spark's `FilePartition.maxSplitBytes` with a stream as a file.
+
+    Args:
+        options: Validated options of the read.
+        sizes: Sizes of the ranges.
+    """
+    present = [size.size for size in sizes if size.sequences > 0]
+    each = (sum(present) + len(present) * OPEN_COST) // (options.min_partitions or PARALLELISM)
+    return min(options.max_partition_bytes, max(OPEN_COST, each))
+
+
+def _count(options: ReadOptions, size: RangeSize, split: int) -> int:
+    """Return the number of partitions of a stream without its share of `minPartitions`."""
+    wanted = [
+        1,
+        _ceil(size.size, split),
+        _ceil(size.size, options.max_bytes_per_partition or split),
+        _ceil(size.messages, options.max_records_per_partition),
+        _ceil(size.sequences, options.max_offsets_per_partition or size.sequences),
+    ]
+    return max(1, min(max(wanted), size.sequences, size.most))
+
+
+def _estimate(options: ReadOptions, info: StreamInfo, sequences: int) -> RangeSize:
+    """Estimate a range without requests: with filters all messages may match."""
+    messages = most = min(sequences, info.state.messages)
+    if not filters_for(options, info):
+        # Deleted messages are assumed to be evenly distributed.
+        span = max(1, end_sequence(info) - first_sequence(info))
+        messages = max(_fewest(info, sequences), sequences * info.state.messages // span)
+    return _sized(info, sequences, min(most, messages), most)
+
+
+def _fewest(info: StreamInfo, sequences: int) -> int:
+    """Return the lower limit of the number of messages: a range has at most all deleted messages of the stream."""
+    return max(0, sequences - (end_sequence(info) - first_sequence(info) - info.state.messages))
 
 
 def _counted(
-    options: ReadOptions, info: StreamInfo, lookup: Lookup | None, *, start: int, sequences: int, average: float
-) -> int | None:
-    """Return the number of messages of the range, known or counted by the server; None to estimate it."""
-    state, filters = info.state, pushed_filters(options, info, lookup, start=start, sequences=sequences)
-    most = min(sequences, state.messages)
-    if not filters:
-        whole = end_sequence(info) - first_sequence(info) == state.messages
-        few = most <= options.max_records_per_partition and most * average <= options.max_bytes_per_partition
-        # Without gaps the number is known, and few messages are one partition in any case.
-        if whole or few:
-            return most
-    if lookup is None or is_direct(options, info) or (filters and sequences <= SMALL_RANGE):
-        return None if not filters else most
-    name, end = str(info.config.name), start + sequences
+    options: ReadOptions, info: StreamInfo, lookup: Lookup, *, start: int, size: RangeSize, split: int
+) -> RangeSize | None:
+    """Return the size with the number of messages that the server counts; None if the estimate is sufficient."""
+    if size.sequences <= 0 or is_direct(options, info):
+        return None
+    filters, most = pushed_filters(options, info, lookup, start=start, sequences=size.sequences), size.most
+    fewest = 0 if filters else min(most, _fewest(info, size.sequences))
+    few, many = (_sized(info, size.sequences, messages, messages) for messages in (fewest, most))
+    if _count(options, few, split) == _count(options, many, split):
+        return None
+    name, end = str(info.config.name), start + size.sequences
     found = lookup.matching(name, start, filters)
     beyond = 0 if end >= end_sequence(info) else lookup.matching(name, end, filters)
-    return None if found is None or beyond is None else max(0, found - beyond)
+    if found is None or beyond is None:
+        return None
+    messages = min(most, max(0, found - beyond))
+    return _sized(info, size.sequences, messages, messages)
+
+
+def _sized(info: StreamInfo, sequences: int, messages: int, most: int) -> RangeSize:
+    return RangeSize(sequences, messages, int(messages * info.state.bytes / max(1, info.state.messages)), most)
 
 
 def _ceil(count: int, each: int) -> int:

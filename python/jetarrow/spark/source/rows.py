@@ -9,13 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 import jetarrow.sync
 from jetarrow.jetstream.errors import DecodeError
-from jetarrow.spark._core import Batch, Decompressor
-from jetarrow.spark.options.choices import Compression, ParseMode, Payload
+from jetarrow.spark._core import Batch, Decompressor, JsonRules, check_reader
+from jetarrow.spark.options.choices import Compression, HeaderValues, ParseMode, Payload
 from jetarrow.spark.options.read import RowOptions
+from jetarrow.spark.options.session_zone import session_zone
 from jetarrow.spark.reserved_headers import without
 from jetarrow.spark.schema import Retyper, arrow_schema
 
@@ -60,6 +62,7 @@ class RowShaper:
             )
         # Order: decompress, filter, decode.
         self._late = self._value is not None and (self._matches is not None or self._decompressor is not None)
+        self._rules = _json_rules(options)
         self.mode = options.mode or ParseMode.PERMISSIVE
         self.tables: TableMessages | None = None
         if self._value is not None and options.payload == Payload.ARROW:
@@ -75,6 +78,8 @@ class RowShaper:
             "schema": self.value_schema if tables is None else tables.schema,
             "mode": self.mode if tables is None else tables.mode,
             "format": "json" if tables is None else "arrow",
+            "rules": self._rules,
+            "binary_headers": self._options.header_values == HeaderValues.BINARY,
             "timestamp_unit": "ns" if "time_ns" in self._names else "us",
         }
 
@@ -106,7 +111,7 @@ class RowShaper:
 
     def _rows(self, batch: Batch, stream: str) -> pa.RecordBatch:
         if self._late and self._value is not None:
-            batch = batch.decode(self._value, self.mode)
+            batch = batch.decode(self._value, self.mode, self._rules)
         rows = pa.record_batch(batch)
         if self._options.payload == Payload.STRING and "data" in self._names:
             return self._as_text(rows, batch, stream)
@@ -195,7 +200,16 @@ def check_types(schema: StructType, options: RowOptions, js: jetarrow.sync.JetSt
     """
     shape = RowShaper(schema, options)
     if shape.value_schema is not None:
-        js.read("any", **shape.arguments())  # checks the arguments; it is never opened
+        check_reader(js, **shape.arguments())
+
+
+def _json_rules(options: RowOptions) -> JsonRules:
+    zone = options.time_zone
+    if zone is None:
+        task = TaskContext.get()
+        zone = options.driver_zone if task is None else session_zone(task.getLocalProperty, options.driver_zone)
+    numbers: Any = options.timestamp_numbers  # an enum of the literals
+    return JsonRules(zone, numbers, like_spark=True, non_finite=options.non_finite)
 
 
 def _value_schema(schema: StructType) -> pa.Schema:

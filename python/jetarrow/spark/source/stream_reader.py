@@ -26,7 +26,7 @@ from .offsets import Entry, Offset
 from .partition_reader import read_range
 from .partitioning import StreamRange, check_named, split
 from .positions import Positions, bytes_per_sequence
-from .range_size import range_size, split_counts
+from .range_size import range_sizes, split_counts
 from .read_plan import check_readable, filters_for, head_may_move, loss_fails, read_plan
 from .rows import check_types
 
@@ -62,7 +62,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._positions = Positions(options)
         self._committer = Committer(options, self._positions)
         self._ready = False
-        # End of the previous batch, which Spark before 4.2 does not provide.
+        # End of the previous batch, which Spark before 4.2 does not pass to `latestOffset`. After a restart it plans
+        # the last batch again first.
         self._end: Offset | None = None
         # Present end by stream; with AvailableNow also the end of the query.
         self._latest: dict[str, Entry] = {}
@@ -91,8 +92,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         entries |= self._positions.kept(ends, infos, lookup)
         owner = self._committer.owner()
         self._prepare(lookup, infos, entries)
-        self._end = Offset(entries, owner=owner)
-        return self._end.json()
+        initial = Offset(entries, owner=owner)
+        # Spark before 4.2 requests it after the end of the first batch.
+        self._end = self._end or initial
+        return initial.json()
 
     @hide_traceback()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
@@ -108,20 +111,18 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             NotFoundError: A stream was deleted.
             StreamRolledBackError: A stream was rolled back behind the position.
         """
+        if start is None and self._end is None:
+            self.initialOffset()
         begin = Offset.of(start) if start is not None else self._end
-        if begin is not None and self._backoff.is_active(begin):
+        assert begin is not None
+        if self._backoff.is_active(begin):
             return start if start is not None else begin.json()
-        owner = self._committer.owner(None if begin is None else begin.owner)
+        owner = self._committer.owner(begin.owner)
         lookup = self._lookup()
         infos = lookup.infos()
         self._infos, self._checked = infos, time.monotonic()
         ends = self._positions.ends(infos, lookup)
         self._latest = {name: Entry(created(infos[name]), end) for name, end in ends.items()}
-        if begin is None:
-            at = self._positions.kept(ends, infos, lookup)
-            self._prepare(lookup, infos, at)
-            self._end = Offset(at, start=None, owner=owner)
-            return self._end.json()
         entries = self._positions.current(begin, infos, lookup)
         self._prepare(lookup, infos, entries)
         sizes = self._backlog(entries, ends)
@@ -181,9 +182,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             DataLossError: Messages were lost, and `failOnDataLoss` applies.
             Exception: As `latestOffset`.
         """
+        self._end = to = Offset.of(end)
         if start == end:
             return []
-        to, before, lookup = Offset.of(end), Offset.of(start).streams if start else {}, self._lookup()
+        before, lookup = Offset.of(start).streams if start else {}, self._lookup()
         begin = to.streams if to.start is None else to.start or to.streams
         if to.start is None:
             begin = self._begin(before, to.streams, lookup)
@@ -286,11 +288,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self, spans: Mapping[str, tuple[int, int]], infos: Mapping[str, StreamInfo], lookup: Lookup
     ) -> dict[str, int]:
         """Return the number of partitions of each stream, by its begin and end."""
-        weights = {
-            name: range_size(self._options, infos[name], lookup, start=first, sequences=last - first)
-            for name, (first, last) in spans.items()
-        }
-        return split_counts(self._options, weights)
+        return split_counts(self._options, range_sizes(self._options, infos, lookup, spans))
 
     def _begin(self, start: Mapping[str, Entry], end: Mapping[str, Entry], lookup: Lookup) -> dict[str, Entry]:
         """Return the begin of a batch whose end omits it: `start`, unless a stream was replaced or rolled back."""

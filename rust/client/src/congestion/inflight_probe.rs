@@ -12,6 +12,9 @@ use super::MAX_IN_FLIGHT_MESSAGES;
 /// Few messages: fewer than the pool of reusable reply subjects (`publish::ack_tracker`). Windows of 400 to 900 reach
 /// the same rate (benches/history/diary.md).
 const FEW_MESSAGES: usize = 900;
+/// Without a long path all messages in flight may be in the stream's queue. The server's default is 10,000, shared by
+/// all publishers.
+const QUEUE_MESSAGES: usize = 8_192;
 /// RTT above which few messages cannot fill the link.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(5);
 /// Rounds of a trial and of the baseline before it. One round between them is skipped, because it still has the other
@@ -55,7 +58,11 @@ impl InFlightProbe {
 
     /// Maximum number of unacknowledged messages.
     pub fn most_messages(&self, round_trip: Duration) -> usize {
-        if self.wide || round_trip > LONG_ROUND_TRIP { MAX_IN_FLIGHT_MESSAGES } else { FEW_MESSAGES }
+        match (round_trip > LONG_ROUND_TRIP, self.wide) {
+            (true, _) => MAX_IN_FLIGHT_MESSAGES,
+            (false, true) => QUEUE_MESSAGES,
+            (false, false) => FEW_MESSAGES,
+        }
     }
 
     /// Records a round with its delivery rate. Returns the result if a trial ended.

@@ -3,7 +3,9 @@
 use super::*;
 
 fn rules(max_failures: Option<u32>) -> Rules {
-    Rules { randomize: false, max_failures, wait: Duration::from_secs(2) }
+    let wait = Duration::from_secs(2);
+    let (jitter, jitter_tls) = (Duration::from_millis(100), Duration::from_secs(1));
+    Rules { randomize: false, max_failures, wait, jitter, jitter_tls, always_tls: false, ignore_discovered: false }
 }
 
 fn list(addresses: &[&str]) -> Vec<String> {
@@ -78,7 +80,28 @@ fn attempts_at_one_server_keep_the_wait() {
         assert!(expected.contains(&wait.as_secs_f64()), "{failures}: {wait:?}");
         pool.failed(&addr);
     }
-    assert!(Rules { wait: Duration::ZERO, ..rules(None) }.pause() > Duration::ZERO);
+    assert!(Rules { wait: Duration::ZERO, ..rules(None) }.pause(false) > Duration::ZERO);
+}
+
+#[test]
+fn waits_have_the_jitter_of_their_connection() {
+    let spread = |rules: Rules, tls| {
+        let waits = (0..1_000).map(|_| rules.pause(tls) - rules.wait);
+        waits.fold((Duration::MAX, Duration::ZERO), |(least, most), wait| (least.min(wait), most.max(wait)))
+    };
+    for (tls, jitter) in [(false, 0.1), (true, 1.0)] {
+        let (least, most) = spread(rules(None), tls);
+        assert!(least.as_secs_f64() < jitter * 0.05 && (jitter * 0.95..jitter).contains(&most.as_secs_f64()));
+    }
+}
+
+#[test]
+fn discovered_servers_are_ignored_on_request() {
+    let mut pool =
+        Pool::new(&list(&["a"]), Rules { ignore_discovered: true, ..rules(None) }).unwrap_or_else(|e| panic!("{e}"));
+    let from = pool.servers().next().map(|server| server.addr.clone()).unwrap_or_else(|| panic!("no server"));
+    assert!(!pool.discover(&from, &["b:4222".to_owned()], false));
+    assert_eq!(pool.count(), 1);
 }
 
 #[test]

@@ -2,18 +2,21 @@
 
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_buffer::{NullBufferBuilder, i256};
-use arrow_schema::{DataType, FieldRef, TimeUnit};
+use arrow_schema::{DataType, FieldRef};
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::json::{self, Json, JsonStep, Parsed, Reason};
+use super::lenient::compact;
 use super::number;
 use super::object::{self, Members};
+use super::rules::{JsonRules, Zone, per_second};
 
 const DECODABLE_TYPES: &str = "null, bool, int8 to int64, uint8 to uint64, float16 to float64, decimal32 to decimal256, string, \
      binary (base64), date32, timestamp, list, struct and map with string keys (large and view types of string and binary, \
      large list as well)";
+const NANOS: i128 = 1_000_000_000;
 /// Accepts base64 without padding, because many encoders omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -45,11 +48,21 @@ pub enum Values {
     Text(Bytes),
     Binary(Bytes),
     Date(Vec<i64>),
-    /// Units per second, and whether the type has a zone.
-    Time(Vec<i64>, i64, bool),
+    Time(Vec<i64>, TimeFormat),
     List(Vec<i32>, Box<ColumnDecoder>),
     Struct(Members),
     Map(Vec<i32>, Bytes, Box<ColumnDecoder>),
+}
+
+/// Format of the times of a column.
+#[derive(Debug)]
+pub struct TimeFormat {
+    /// Units per second.
+    pub second: i64,
+    /// Zone of texts without an offset; `None` if the type has no zone and texts no offset.
+    zone: Option<Zone>,
+    /// Units of a number per second; `None` if a number is malformed.
+    numbers: Option<i64>,
 }
 
 /// Concatenated byte strings; `ends` starts with a zero.
@@ -85,7 +98,7 @@ impl Bytes {
 }
 
 impl ColumnDecoder {
-    pub fn new(field: &FieldRef, path: &str, depth: usize) -> Result<ColumnDecoder, String> {
+    pub fn new(field: &FieldRef, rules: &JsonRules, path: &str, depth: usize) -> Result<ColumnDecoder, String> {
         let unsupported =
             || Err(format!("column {path:?} is {}; JSON decodes into {DECODABLE_TYPES}", field.data_type()));
         if depth == MAX_DEPTH {
@@ -113,18 +126,14 @@ impl ColumnDecoder {
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Values::Binary(Bytes::new()),
             DataType::Date32 => Values::Date(Vec::new()),
             DataType::Timestamp(unit, zone) => {
-                let second = match unit {
-                    TimeUnit::Second => 1,
-                    TimeUnit::Millisecond => 1_000,
-                    TimeUnit::Microsecond => 1_000_000,
-                    TimeUnit::Nanosecond => 1_000_000_000,
-                };
-                Values::Time(Vec::new(), second, zone.is_some())
+                let numbers = rules.numbers.per_second(*unit, zone.is_some());
+                let zone = zone.as_ref().map(|_| rules.zone.clone());
+                Values::Time(Vec::new(), TimeFormat { second: per_second(*unit), zone, numbers })
             }
             DataType::List(item) | DataType::LargeList(item) => {
-                Values::List(vec![0], Box::new(ColumnDecoder::new(item, &format!("{path}[]"), depth + 1)?))
+                Values::List(vec![0], Box::new(ColumnDecoder::new(item, rules, &format!("{path}[]"), depth + 1)?))
             }
-            DataType::Struct(fields) => Values::Struct(Members::new(fields, path, depth + 1)?),
+            DataType::Struct(fields) => Values::Struct(Members::new(fields, rules, path, depth + 1)?),
             DataType::Map(entries, false) => {
                 let DataType::Struct(pair) = entries.data_type() else { return unsupported() };
                 let [key, value] = &pair[..] else { return unsupported() };
@@ -134,7 +143,7 @@ impl ColumnDecoder {
                 Values::Map(
                     vec![0],
                     Bytes::new(),
-                    Box::new(ColumnDecoder::new(value, &format!("{path}.*"), depth + 1)?),
+                    Box::new(ColumnDecoder::new(value, rules, &format!("{path}.*"), depth + 1)?),
                 )
             }
             _ => return unsupported(),
@@ -221,18 +230,10 @@ impl ColumnDecoder {
             Values::Bool(values) => values.append(json.boolean()?),
             Values::Int(values, min, max) => values.push(integer(json, *min, *max, "an integer")?),
             Values::Single(values) => values.push(single(json, *self.field.data_type() == DataType::Float32)?),
-            Values::Double(values) => match json.number("a number")?.double() {
-                Some(value) => values.push(value),
-                None => return json.fail(Reason::Unfit, start),
-            },
+            Values::Double(values) => values.push(double(json)?),
             Values::Decimal(values, precision, scale) => values.push(decimal(json, *precision, *scale)?.1),
             Values::Wide(values, precision, scale) => values.push(number::wide(decimal(json, *precision, *scale)?)),
-            Values::Text(values) => {
-                match json.string()? {
-                    Some(text) => values.push(text),
-                    None => values.push(&json.unescaped),
-                };
-            }
+            Values::Text(values) => text(values, json)?,
             Values::Binary(values) => {
                 let plain = json.string()?;
                 if BASE64.decode_vec(plain.unwrap_or(&json.unescaped), &mut values.data).is_err() {
@@ -241,7 +242,7 @@ impl ColumnDecoder {
                 values.end();
             }
             Values::Date(values) => values.push(date(json)?),
-            Values::Time(values, second, zoned) => values.push(time(json, *second, *zoned)?),
+            Values::Time(values, format) => values.push(time(json, format)?),
             Values::List(ends, items) => {
                 let mut more = !json.open(b'[', b']', "an array")?;
                 while more {
@@ -267,6 +268,9 @@ impl ColumnDecoder {
 #[inline]
 fn single(json: &mut Json<'_>, is_wide: bool) -> Parsed<f32> {
     let start = json.at;
+    if let Some(value) = json.non_finite() {
+        return Ok(value as f32);
+    }
     match json.number("a number")?.single() {
         // The largest float16 is below the largest float32.
         Some(value) if is_wide || value.abs() < 65_520.0 => Ok(value),
@@ -308,19 +312,63 @@ fn decimal(json: &mut Json<'_>, precision: u8, scale: i8) -> Parsed<(i128, i128)
     }
 }
 
-/// Parses a text, or an integer in units since 1970.
-fn time(json: &mut Json<'_>, second: i64, zoned: bool) -> Parsed<i64> {
+/// Parses a text, or a number since 1970. Fractions below the unit are cut.
+fn time(json: &mut Json<'_>, format: &TimeFormat) -> Parsed<i64> {
     let start = json.at;
-    if json.peek() != b'"' {
-        return integer(json, i64::MIN.into(), i64::MAX.into(), "a timestamp in a string, or an integer");
+    let (seconds, nanos) = if json.peek() == b'"' {
+        let plain = json.string()?;
+        let moment = number::moment(plain.unwrap_or(&json.unescaped)).and_then(|moment| {
+            let seconds = match (&format.zone, moment.offset) {
+                (Some(zone), None) => zone.to_utc(moment.seconds)?,
+                (None, Some(_)) => return None,
+                _ => moment.seconds,
+            };
+            Some((i128::from(seconds), moment.nanos))
+        });
+        let Some(moment) = moment else { return json.fail(Reason::Unfit, start) };
+        moment
+    } else {
+        let Some(per_second) = format.numbers else {
+            return json.fail(Reason::Expected("a timestamp in a string, or a number whose unit is given"), start);
+        };
+        let scale = 9 - per_second.ilog10() as i8;
+        let Some((0, nanos)) = json.number("a timestamp in a string, or a number")?.scaled(scale, 38, true) else {
+            return json.fail(Reason::Unfit, start);
+        };
+        (nanos.div_euclid(NANOS), nanos.rem_euclid(NANOS) as i64)
+    };
+    let units = seconds * i128::from(format.second) + i128::from(nanos / (1_000_000_000 / format.second));
+    match i64::try_from(units) {
+        Ok(units) => Ok(units),
+        Err(_) => json.fail(Reason::Unfit, start),
     }
-    let plain = json.string()?;
-    let value = number::moment(plain.unwrap_or(&json.unescaped)).filter(|moment| zoned || moment.offset.is_none());
-    let units = value.map(|moment| {
-        i128::from(moment.seconds) * i128::from(second) + i128::from(moment.nanos / (1_000_000_000 / second))
-    });
-    match units.and_then(|units| i64::try_from(units).ok()) {
-        Some(units) => Ok(units),
+}
+
+/// Parses a string. Leniently, any other value is its JSON text.
+#[inline]
+fn text(values: &mut Bytes, json: &mut Json<'_>) -> Parsed<()> {
+    if json.peek() != b'"' && json.leniency.like_spark {
+        let start = json.at;
+        json.skip()?;
+        compact(json.since(start), &mut values.data);
+        values.end();
+        return Ok(());
+    }
+    match json.string()? {
+        Some(text) => values.push(text),
+        None => values.push(&json.unescaped),
+    }
+    Ok(())
+}
+
+#[inline]
+fn double(json: &mut Json<'_>) -> Parsed<f64> {
+    let start = json.at;
+    if let Some(value) = json.non_finite() {
+        return Ok(value);
+    }
+    match json.number("a number")?.double() {
+        Some(value) => Ok(value),
         None => json.fail(Reason::Unfit, start),
     }
 }

@@ -24,9 +24,9 @@ impl ColumnDecoder {
             Values::Bool(values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
             Values::Int(values, ..) => integers(std::mem::take(values), nulls, data_type)?,
             Values::Date(values) => numbers::<Date32Type, _>(std::mem::take(values), nulls, data_type, |v| v as i32)?,
-            Values::Time(values, second, _) => {
+            Values::Time(values, format) => {
                 let values = std::mem::take(values);
-                match second {
+                match format.second {
                     1 => numbers::<TimestampSecondType, _>(values, nulls, data_type, |v| v)?,
                     1_000 => numbers::<TimestampMillisecondType, _>(values, nulls, data_type, |v| v)?,
                     1_000_000 => numbers::<TimestampMicrosecondType, _>(values, nulls, data_type, |v| v)?,

@@ -3,6 +3,7 @@
 use arrow_schema::FieldRef;
 
 use super::number::Number;
+use super::rules::Leniency;
 
 /// Maximum nesting, so that hostile input cannot overflow the stack.
 const MAX_NESTING: usize = 128;
@@ -15,7 +16,7 @@ pub struct JsonStop;
 pub type Parsed<T> = Result<T, JsonStop>;
 
 /// Reason why a document is malformed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reason {
     /// Invalid JSON.
     Syntax(&'static str),
@@ -24,6 +25,7 @@ pub enum Reason {
     /// A value of the right type that the column cannot hold.
     Unfit,
     Null,
+    #[default]
     Missing,
 }
 
@@ -36,7 +38,7 @@ pub enum JsonStep {
 }
 
 /// The first fault of a document.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct JsonFault {
     pub reason: Reason,
     /// Start of the malformed value, and the position at which parsing stopped.
@@ -45,6 +47,7 @@ pub struct JsonFault {
 }
 
 /// Parser of one document, reused for the next.
+#[derive(Default)]
 pub struct Json<'a> {
     bytes: &'a [u8],
     pub at: usize,
@@ -54,19 +57,18 @@ pub struct Json<'a> {
     pub fault: JsonFault,
     /// Path to the malformed value, innermost step first.
     pub trace: Vec<JsonStep>,
+    pub leniency: Leniency,
+    /// A member that does not fit is null, instead of a fault of the document.
+    pub recovers: bool,
 }
 
 impl<'a> Json<'a> {
-    pub fn new() -> Self {
-        let fault = JsonFault { reason: Reason::Missing, start: 0, end: 0 };
-        Json { bytes: &[], at: 0, depth: 0, unescaped: Vec::new(), fault, trace: Vec::new() }
-    }
-
     pub fn start(&mut self, document: &'a str) {
         self.bytes = document.as_bytes();
         self.at = 0;
         self.depth = 0;
         self.trace.clear();
+        self.recovers = false;
         self.space();
     }
 
@@ -341,8 +343,16 @@ impl<'a> Json<'a> {
         Ok(if negative { -size } else { size })
     }
 
+    /// Returns the text from `start` to the present position.
+    pub fn since(&self, start: usize) -> &'a [u8] {
+        self.bytes.get(start..self.at).unwrap_or_default()
+    }
+
     /// Validates and skips any value.
     pub fn skip(&mut self) -> Parsed<()> {
+        if matches!(self.peek(), b'N' | b'I' | b'+' | b'-') && self.non_finite().is_some() {
+            return Ok(());
+        }
         match self.peek() {
             b'"' => self.string().map(|_| ()),
             b't' | b'f' => self.boolean().map(|_| ()),
@@ -380,19 +390,6 @@ impl<'a> Json<'a> {
 
 /// Parses a text that is one number.
 pub fn number(text: &[u8]) -> Option<Number<'_>> {
-    let mut json = Json { bytes: text, ..Json::new() };
+    let mut json = Json { bytes: text, ..Json::default() };
     json.number("a number").ok().filter(|number| number.text.len() == text.len())
-}
-
-/// Returns the kind of value that starts with this byte; `None` if there is none.
-pub fn kind(byte: u8) -> Option<&'static str> {
-    Some(match byte {
-        b'"' => "a string",
-        b'{' => "an object",
-        b'[' => "an array",
-        b't' | b'f' => "a boolean",
-        b'n' => "null",
-        b'-' | b'0'..=b'9' => "a number",
-        _ => return None,
-    })
 }

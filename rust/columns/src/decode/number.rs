@@ -167,18 +167,24 @@ pub fn moment(text: &[u8]) -> Option<Moment> {
     }
     let offset = match rest {
         [] => None,
-        [b'Z' | b'z'] => Some(0),
-        [sign @ (b'+' | b'-'), zone @ ..] => {
-            let minutes = match zone {
-                [h1, h2] => minutes(&[*h1, *h2, b':', b'0', b'0'])?,
-                [h1, h2, m1, m2] => minutes(&[*h1, *h2, b':', *m1, *m2])?,
-                zone => minutes(zone)?,
-            };
-            Some(if *sign == b'-' { -minutes * 60 } else { minutes * 60 })
-        }
-        _ => return None,
+        rest => Some(offset(rest)?),
     };
     Some(Moment { seconds: seconds - offset.unwrap_or(0), nanos, offset })
+}
+
+/// Parses `Z`, `±HH:MM`, `±HHMM` or `±HH` into seconds.
+pub fn offset(text: &[u8]) -> Option<i64> {
+    let (sign, zone) = match text {
+        [b'Z' | b'z'] => return Some(0),
+        [sign @ (b'+' | b'-'), zone @ ..] => (if *sign == b'-' { -60 } else { 60 }, zone),
+        _ => return None,
+    };
+    let minutes = match zone {
+        [h1, h2] => minutes(&[*h1, *h2, b':', b'0', b'0'])?,
+        [h1, h2, m1, m2] => minutes(&[*h1, *h2, b':', *m1, *m2])?,
+        zone => minutes(zone)?,
+    };
+    Some(sign * minutes)
 }
 
 /// Returns the minutes of `HH:MM`.

@@ -6,6 +6,7 @@ use arrow_schema::Fields;
 
 use super::column::{Bytes, ColumnDecoder};
 use super::json::{Json, JsonStep, Parsed, Reason};
+use super::rules::JsonRules;
 
 /// Number of entries up to which a linear search is faster than a hash table.
 const MAX_LINEAR_SEARCH: usize = 12;
@@ -81,7 +82,7 @@ pub struct Members {
 }
 
 impl Members {
-    pub fn new(fields: &Fields, path: &str, depth: usize) -> Result<Members, String> {
+    pub fn new(fields: &Fields, rules: &JsonRules, path: &str, depth: usize) -> Result<Members, String> {
         let mut by_name = HashMap::new();
         let mut columns = Vec::with_capacity(fields.len());
         for (index, field) in fields.iter().enumerate() {
@@ -90,7 +91,7 @@ impl Members {
             if by_name.insert(field.name().clone().into_bytes(), index).is_some() {
                 return Err(format!("the schema names column {path:?} twice"));
             }
-            columns.push(ColumnDecoder::new(field, &path, depth)?);
+            columns.push(ColumnDecoder::new(field, rules, &path, depth)?);
         }
         let tokens = fields.iter().map(|field| token(field.name())).collect();
         let count = fields.len();
@@ -114,9 +115,16 @@ impl Members {
                     // A repeated name: the last value wins.
                     column.truncate(row);
                 }
+                let (start, depth) = (json.at, json.depth);
                 if let Err(stop) = column.parse(json) {
-                    json.trace.push(JsonStep::Field(column.field.clone()));
-                    return Err(stop);
+                    if !json.recovers || !column.field.is_nullable() {
+                        json.trace.push(JsonStep::Field(column.field.clone()));
+                        return Err(stop);
+                    }
+                    column.truncate(row);
+                    column.append_null();
+                    (json.at, json.depth) = (start, depth);
+                    json.skip()?;
                 }
                 previous = index;
             } else {

@@ -44,6 +44,8 @@ pub struct InFlightMessage {
     pub sent_at: Option<Instant>,
     /// Number of answers "no responders".
     pub tries: u8,
+    /// The queue of its stream was full at an attempt.
+    pub busy: bool,
     /// An answer came on its token that may be that of an earlier message.
     pub ambiguous: bool,
     /// Messages that were sent much later have their answers: its stream does not answer.
@@ -63,6 +65,7 @@ impl InFlightMessage {
             earlier: None,
             sent_at: None,
             tries: 0,
+            busy: false,
             ambiguous: false,
             overtaken: false,
         }

@@ -19,14 +19,15 @@ use client::traffic::{InFlightGuard, Verb};
 use wire::arena::Arena;
 use wire::message::Message;
 use wire::nats::HeaderMap;
+use wire::nats::header::NATS_EXPECTED_STREAM;
 use wire::size::check_size;
 
 #[derive(Deserialize)]
-struct AtomicAck {
-    error: Option<ApiError>,
-    stream: Option<String>,
-    seq: Option<u64>,
-    count: Option<u64>,
+pub struct AtomicAck {
+    pub error: Option<ApiError>,
+    pub stream: Option<String>,
+    pub seq: Option<u64>,
+    pub count: Option<u64>,
 }
 
 pub async fn atomic(conn: &Connection, mut feed: RowFeed, results: &mut Fill<'_>, window: &Window) -> Result<()> {
@@ -45,9 +46,13 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, results: &mut Fill<'_>
     let deadline = Instant::now() + timeout;
     let mut retry = NoResponderRetry::new(conn, &window.prefix, deadline);
     loop {
-        match timeout_at(deadline, attempt(conn, &rows, results, timeout)).await {
+        match timeout_at(deadline, attempt(conn, &conn.new_inbox()?, &rows, None, timeout)).await {
             Err(_) => {
                 return Err(late(timeout));
+            }
+            Ok(Ok(Committed { stream, last })) => {
+                results.set_batch(&stream, &rows, last);
+                return Ok(());
             }
             // The server has stored no row, and the stream may be without a leader for a moment.
             Ok(Err(JetError::Batch { row, cause })) => {
@@ -56,15 +61,33 @@ pub async fn atomic(conn: &Connection, mut feed: RowFeed, results: &mut Fill<'_>
                     return Err(refused(row, retry.error(subject, timeout)));
                 }
             }
-            Ok(ended) => return ended,
+            Ok(Err(other)) => return Err(other),
         }
     }
 }
 
-/// Publishes the batch once, and waits for the response to its last row.
-async fn attempt(conn: &Connection, rows: &[RowToPublish], results: &mut Fill<'_>, within: Duration) -> Result<()> {
-    let inbox = conn.new_inbox()?;
-    let messages = prepare(rows, &inbox, conn.client.max_payload())?;
+/// A stored batch: its stream, and the sequence of its last row.
+pub struct Committed {
+    pub stream: String,
+    pub last: u64,
+}
+
+/// Returns the id of the batch whose responses go to this inbox.
+pub fn batch_id(inbox: &str) -> &str {
+    inbox.rsplit('.').next().unwrap_or_default()
+}
+
+/// Publishes the batch once, and waits for the response to its last row. Every row has a reply subject, so that an error
+/// names its row where the server checks rows one by one.
+pub async fn attempt(
+    conn: &Connection,
+    inbox: &str,
+    rows: &[RowToPublish],
+    expected: Option<&str>,
+    within: Duration,
+) -> Result<Committed> {
+    let every = |place: usize| Some(format!("{inbox}.{place}"));
+    let messages = prepare(rows, batch_id(inbox), conn.client.max_payload(), expected, every)?;
     let subscription = format!("{inbox}.*");
     let mut refusals = conn.refusals();
     conn.in_order().await;
@@ -80,8 +103,8 @@ async fn attempt(conn: &Connection, rows: &[RowToPublish], results: &mut Fill<'_
             message = answers.next() => {
                 let message = message.ok_or_else(|| conn.closed())?;
                 conn.traffic.received(Verb::PublishBatch, message.payload().len());
-                if take_answer(&message, rows, results)? {
-                    return Ok(());
+                if let Some(committed) = take_answer(&message, rows)? {
+                    return Ok(committed);
                 }
             }
             Ok(()) = link.changed() => {
@@ -104,12 +127,22 @@ fn refused(row: Option<u64>, cause: JetError) -> JetError {
 
 /// Builds the messages with the batch headers. None exceeds `max_payload`, because the server would close the
 /// connection.
-fn prepare(rows: &[RowToPublish], inbox: &str, max_payload: usize) -> Result<Vec<Outgoing>> {
+///
+/// `expected` is a stream that must store rows which do not name one; `reply` gives the reply subject by place, from 1.
+pub fn prepare(
+    rows: &[RowToPublish],
+    id: &str,
+    max_payload: usize,
+    expected: Option<&str>,
+    reply: impl Fn(usize) -> Option<String>,
+) -> Result<Vec<Outgoing>> {
     let mut arena = Arena::default();
-    let id = inbox.rsplit('.').next().unwrap_or_default();
     let message = |(index, (row, body)): (usize, &RowToPublish)| {
         let place = index + 1;
         let mut headers = body.wire_headers().unwrap_or_else(HeaderMap::new);
+        if let Some(stream) = expected.filter(|_| headers.get(NATS_EXPECTED_STREAM).is_none()) {
+            headers.insert(NATS_EXPECTED_STREAM, stream);
+        }
         headers.insert("Nats-Batch-Id", id);
         headers.insert("Nats-Batch-Sequence", place.to_string().as_str());
         if place == rows.len() {
@@ -118,14 +151,13 @@ fn prepare(rows: &[RowToPublish], inbox: &str, max_payload: usize) -> Result<Vec
         let payload = body.wire_payload(&mut arena).unwrap_or_default();
         check_size(|| About::Row(*row), payload.len(), Some(&headers), max_payload)
             .map_err(|err| refused(Some(*row), err))?;
-        // Each message has a reply subject; the response is empty on success. So an error names its row.
-        let reply = Some(format!("{inbox}.{place}").into());
+        let reply = reply(place).map(Into::into);
         Ok(Outgoing { subject: body.subject(), reply, headers: Some(headers), payload })
     };
     rows.iter().enumerate().map(message).collect()
 }
 
-async fn send(conn: &Connection, messages: Vec<Outgoing>, timeout: Duration) -> Result<()> {
+pub async fn send(conn: &Connection, messages: Vec<Outgoing>, timeout: Duration) -> Result<()> {
     for message in messages {
         conn.traffic.sent(Verb::PublishBatch, message.payload.len());
         conn.publish(message, timeout).await?;
@@ -144,8 +176,8 @@ fn check_refused(found: &Refusal, subscription: &str, rows: &[RowToPublish]) -> 
     }
 }
 
-/// Handles one response; true once the batch is stored.
-fn take_answer(message: &Message, rows: &[RowToPublish], results: &mut Fill<'_>) -> Result<bool> {
+/// Handles one response; the end of the batch once it is stored.
+fn take_answer(message: &Message, rows: &[RowToPublish]) -> Result<Option<Committed>> {
     let place = message.subject().rsplit('.').next().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
     let row = rows.get(place.wrapping_sub(1)).map(|(row, _)| *row);
     if message.status().is_some() {
@@ -153,20 +185,20 @@ fn take_answer(message: &Message, rows: &[RowToPublish], results: &mut Fill<'_>)
         return Err(refused(row, JetError::NoStream { subject }));
     }
     if message.payload().is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
     let last = place == rows.len();
     match serde_json::from_slice(message.payload()) {
         // The server checks the commit as a whole, and its error names no row.
-        Ok(AtomicAck { error: Some(error), .. }) => Err(refused(row.filter(|_| !last), error.into())),
-        Ok(AtomicAck { stream: Some(stream), seq: Some(seq), count: Some(count), .. }) if last => {
-            results.outcome.note_stream(&stream);
-            for (index, (row, _)) in rows.iter().enumerate() {
-                results.set_stored(*row, (seq + 1 + index as u64).saturating_sub(count), false);
-            }
-            Ok(true)
+        Ok(AtomicAck { error: Some(error), stream, .. }) => {
+            Err(refused(row.filter(|_| !last), error.of_stream(stream)))
         }
-        _ => Ok(false),
+        Ok(AtomicAck { stream: Some(stream), seq: Some(last), count: Some(count), .. })
+            if place == rows.len() && count == rows.len() as u64 =>
+        {
+            Ok(Some(Committed { stream, last }))
+        }
+        _ => Ok(None),
     }
 }
 

@@ -27,6 +27,7 @@ impl AsRef<[u8]> for InPlace {
 }
 
 /// Message of a publish loop.
+#[derive(Clone)]
 pub enum Body {
     /// A row of a block.
     Row(Arc<Rows>, usize),
@@ -34,6 +35,7 @@ pub enum Body {
 }
 
 /// A single message; its headers are complete.
+#[derive(Clone)]
 pub struct Single {
     pub subject: Subject,
     pub payload: Bytes,

@@ -21,18 +21,16 @@ struct Seen {
 }
 
 impl Seen {
-    fn count(&self, fingerprint: u64) -> u32 {
-        match self.rows.contains(&fingerprint) {
-            true => self.again.get(&fingerprint).copied().unwrap_or(1),
-            false => 0,
+    /// Records a row, and returns how often it was seen before.
+    fn add(&mut self, fingerprint: u64) -> u32 {
+        // One lookup for a new row: most are, and each lookup is a cache miss.
+        if self.rows.insert(fingerprint) {
+            return 0;
         }
-    }
-
-    fn set(&mut self, fingerprint: u64, count: u32) {
-        self.rows.insert(fingerprint);
-        if count > 1 {
-            self.again.insert(fingerprint, count);
-        }
+        let count = self.again.entry(fingerprint).or_insert(1);
+        let before = *count;
+        *count = before.saturating_add(1);
+        before
     }
 }
 
@@ -43,8 +41,7 @@ const CONTEXT: &str = "jetarrow message ids from content, v1";
 pub struct ContentIds {
     /// Keyed with the scope.
     hasher: blake3::Hasher,
-    new: Seen,
-    old: Seen,
+    seen: Seen,
     own: OwnIds,
     head: Vec<u8>,
 }
@@ -56,8 +53,7 @@ pub struct ContentIds {
 #[derive(Default)]
 struct OwnIds {
     key: RandomState,
-    new: HashSet<u64, FxBuildHasher>,
-    old: HashSet<u64, FxBuildHasher>,
+    seen: HashSet<u64, FxBuildHasher>,
 }
 
 impl ContentIds {
@@ -65,7 +61,7 @@ impl ContentIds {
     /// different IDs.
     pub fn new(scope: &[u8]) -> Self {
         let hasher = blake3::Hasher::new_keyed(&blake3::derive_key(CONTEXT, scope));
-        ContentIds { hasher, new: Seen::default(), old: Seen::default(), own: OwnIds::default(), head: Vec::new() }
+        ContentIds { hasher, seen: Seen::default(), own: OwnIds::default(), head: Vec::new() }
     }
 
     /// Appends the ID of one message to `out`: 22 characters, and `.n` after n rows of equal content.
@@ -83,15 +79,11 @@ impl ContentIds {
             push_text(head, name);
             push_text(head, value);
         }
-        let mut hash = [0; 16];
-        self.hasher.reset().update(head).update(payload).finalize_xof().fill(&mut hash);
+        let whole = self.hasher.reset().update(head).update(payload).finalize();
+        let hash: [u8; 16] = std::array::from_fn(|at| whole.as_bytes()[at]);
         URL_SAFE_NO_PAD.encode_string(hash, out);
         let fingerprint = u128::from_le_bytes(hash) as u64;
-        let before = match self.new.count(fingerprint) {
-            0 => self.old.count(fingerprint),
-            count => count,
-        };
-        self.new.set(fingerprint, before.saturating_add(1));
+        let before = self.seen.add(fingerprint);
         if before > 0 {
             out.push('.');
             out.push_str(&before.to_string());
@@ -100,16 +92,8 @@ impl ContentIds {
 
     /// Records a row's own ID; false if another row has it.
     pub fn own(&mut self, id: &str) -> bool {
-        let OwnIds { key, new, old } = &mut self.own;
-        let fingerprint = key.hash_one(id);
-        !old.contains(&fingerprint) && new.insert(fingerprint)
-    }
-
-    /// Discards rows that were not seen since the last call, which bounds the memory of a long task. Call it only once
-    /// the server's duplicate window has passed.
-    pub fn forget(&mut self) {
-        self.old = std::mem::take(&mut self.new);
-        self.own.old = std::mem::take(&mut self.own.new);
+        let OwnIds { key, seen } = &mut self.own;
+        seen.insert(key.hash_one(id))
     }
 }
 
@@ -166,12 +150,6 @@ mod tests {
         let mut ids = ContentIds::new(b"s");
         let mut own = |id: &str| ids.own(id);
         assert_eq!(["a", "b", "a", "", ""].map(&mut own), [true, true, false, true, false]);
-        ids.forget();
-        assert!(!ids.own("b"));
-        assert!(ids.own("c"));
-        ids.forget();
-        // After two calls without being seen, the ID is discarded.
-        assert!(ids.own("a") && !ids.own("c"));
     }
 
     #[test]
@@ -204,15 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn rows_seen_between_two_calls_are_kept() {
+    fn equal_rows_are_numbered() {
         let mut ids = ContentIds::new(b"s");
         let first = id(&mut ids, "a", &[], b"x");
-        ids.forget();
         assert_eq!(id(&mut ids, "a", &[], b"x"), format!("{first}.1"));
-        ids.forget();
         assert_eq!(id(&mut ids, "a", &[], b"x"), format!("{first}.2"));
-        ids.forget();
-        ids.forget();
-        assert_eq!(id(&mut ids, "a", &[], b"x"), first);
     }
 }

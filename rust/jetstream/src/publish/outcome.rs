@@ -82,6 +82,15 @@ impl Fill<'_> {
         }
         self.done.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// Records the rows of an atomic batch, by the sequence of its last row.
+    pub fn set_batch(&mut self, stream: &str, rows: &[RowToPublish], last: u64) {
+        self.outcome.note_stream(stream);
+        let first = (last + 1).saturating_sub(rows.len() as u64);
+        for (seq, (row, _)) in (first..).zip(rows) {
+            self.set_stored(*row, seq, false);
+        }
+    }
 }
 
 impl ResultSink for Fill<'_> {
@@ -117,11 +126,15 @@ impl RowFeed {
         RowFeed { blocks, block: None, row: 0 }
     }
 
-    /// Returns the first block, which remains to be sent.
+    /// Returns the first block with rows, which remains to be sent.
     pub async fn first_block(&mut self) -> Result<Option<Arc<Rows>>> {
-        let rows = self.blocks.next().await.transpose()?;
-        self.block = rows.clone().map(|rows| (rows, 0));
-        Ok(rows)
+        while let Some(rows) = self.blocks.next().await.transpose()? {
+            if rows.len > 0 {
+                self.block = Some((rows.clone(), 0));
+                return Ok(Some(rows));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -64,7 +64,8 @@ pub fn read(payload: &[u8]) -> Reading {
     }
     match serde_json::from_slice::<AckJson>(payload) {
         Ok(AckJson { error: Some(error), ack }) => {
-            Reading::Rejected { stream: Some(ack.stream).filter(|name| !name.is_empty()), error: error.into() }
+            let stream = Some(ack.stream).filter(|name| !name.is_empty());
+            Reading::Rejected { error: error.of_stream(stream.clone()), stream }
         }
         Ok(AckJson { ack, .. }) if !ack.stream.is_empty() && ack.seq > 0 => Reading::Ack(ack),
         _ => Reading::Unreadable(JetError::Protocol {
@@ -151,7 +152,12 @@ mod tests {
         let error = parse(br#"{"type":"x","error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}"#);
         assert_eq!(
             error,
-            Err(JetError::Api { code: 400, err_code: 10071, description: "wrong last sequence: 3".into() })
+            Err(JetError::Api {
+                code: 400,
+                err_code: 10071,
+                description: "wrong last sequence: 3".into(),
+                stream: Some("S".into())
+            })
         );
         for junk in [&b""[..], b"{", b"[]", b"{}", b"{\"stream\":\"S\"}", b"{\"stream\":\"S\",\"seq\":-1}", b"\xff"] {
             assert!(matches!(parse(junk), Err(JetError::Protocol { .. })), "{junk:?}");

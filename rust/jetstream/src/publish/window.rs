@@ -22,6 +22,7 @@ use crate::publish::puback::{Origin, PubAck};
 use crate::publish::publisher::Urgent;
 use base::error::{JetError, Result};
 use client::Connection;
+use client::congestion::queue_limit::QueueLimit;
 use client::congestion::{Congestion, MAX_IN_FLIGHT_MESSAGES};
 use client::refusals::Refusals;
 use client::traffic::{InFlightGuard, Verb};
@@ -99,7 +100,7 @@ pub async fn run(
     let subscriber = conn.subscribe(format!("{inbox}*"))?;
     let now = Instant::now();
     let controller: Box<dyn Controller> = match window.max_inflight {
-        Some(_) => Box::new(FixedWindow { max_bytes: window.max_bytes }),
+        Some(most) => Box::new(FixedWindow { max_bytes: window.max_bytes, messages: QueueLimit::new(most) }),
         None => Box::new(Congestion::new(&conn.path, breaks, window.max_bytes, window.published_window.clone())),
     };
     let mut run = PublishLoop {

@@ -10,7 +10,7 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::TimeUnit;
 
 use crate::receive::column::{Column, Layout};
-use crate::receive::headers_column::{self, HeadersBuilder};
+use crate::receive::headers_column::HeadersBuilder;
 use base::error::{JetError, Result};
 use columns::batch::Batch;
 use columns::bytes::BytesBuilder;
@@ -86,7 +86,7 @@ impl BatchBuilder {
             pending: wants(Column::Pending).then(Vec::new),
             last_pending: 0,
             subject: wants(Column::Subject).then(StringBuilder::new),
-            headers: wants(Column::Headers).then(headers_column::builder),
+            headers: wants(Column::Headers).then(|| HeadersBuilder::new(layout.binary_headers)),
             data: wants(Column::Data).then(BytesBuilder::default),
             reply: (replies || wants(Column::Reply)).then(BytesBuilder::default),
             bytes: 0,
@@ -167,7 +167,7 @@ impl BatchBuilder {
             reply.append(message.reply().map(str::as_bytes));
         }
         if let Some(headers) = &mut self.headers {
-            headers_column::push(headers, message.raw_headers())?;
+            headers.push(message.raw_headers())?;
         }
         Ok(())
     }
@@ -222,7 +222,9 @@ impl BatchBuilder {
                 Column::Pending => numbers(&mut self.pending),
                 Column::Subject => Arc::new(self.subject.get_or_insert_default().finish()),
                 Column::Data => Arc::new(self.data.get_or_insert_default().finish_binary().map_err(broken)?),
-                Column::Headers => Arc::new(self.headers.get_or_insert_with(headers_column::builder).finish()),
+                Column::Headers => {
+                    self.headers.get_or_insert_with(|| HeadersBuilder::new(self.layout.binary_headers)).finish()
+                }
                 Column::Reply => Arc::new(replies.clone().unwrap_or_else(|| StringArray::new_null(rows))),
             });
         }

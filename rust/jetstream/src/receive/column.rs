@@ -62,14 +62,16 @@ impl Column {
             Column::Seq | Column::Delivered | Column::ConsumerSeq | Column::Pending => DataType::Int64,
             Column::Timestamp => DataType::Timestamp(unit, Some("UTC".into())),
             Column::Data => DataType::Binary,
-            Column::Headers => {
-                let values = DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)));
-                let entries = vec![Field::new("key", DataType::Utf8, false), Field::new("value", values, true)];
-                DataType::Map(Arc::new(Field::new("entries", DataType::Struct(Fields::from(entries)), false)), false)
-            }
+            Column::Headers => headers_type(DataType::Utf8),
         };
         Field::new(self.name(), data_type, matches!(self, Column::Headers | Column::Reply))
     }
+}
+
+fn headers_type(value: DataType) -> DataType {
+    let values = DataType::List(Arc::new(Field::new("item", value, true)));
+    let entries = vec![Field::new("key", DataType::Utf8, false), Field::new("value", values, true)];
+    DataType::Map(Arc::new(Field::new("entries", DataType::Struct(Fields::from(entries)), false)), false)
 }
 
 impl FromStr for Column {
@@ -90,6 +92,8 @@ pub struct Layout {
     pub columns: Vec<Column>,
     pub schema: SchemaRef,
     pub unit: TimeUnit,
+    /// Headers have the bytes of their values, not texts.
+    pub binary_headers: bool,
     /// Length of the subject's prefix that is not shown, in bytes.
     hidden: usize,
 }
@@ -98,7 +102,18 @@ impl Layout {
     pub fn new(columns: Vec<Column>, microseconds: bool) -> Self {
         let unit = if microseconds { TimeUnit::Microsecond } else { TimeUnit::Nanosecond };
         let schema = Arc::new(Schema::new(columns.iter().map(|c| c.field(unit)).collect::<Vec<_>>()));
-        Layout { columns, schema, unit, hidden: 0 }
+        Layout { columns, schema, unit, binary_headers: false, hidden: 0 }
+    }
+
+    /// Gives the column of headers, if there is one, the bytes of the values.
+    pub fn with_binary_headers(mut self) -> Self {
+        let retyped = |field: &Field| match field.name().as_str() {
+            "headers" => field.clone().with_data_type(headers_type(DataType::Binary)),
+            _ => field.clone(),
+        };
+        self.schema = Arc::new(Schema::new(self.schema.fields().iter().map(|f| retyped(f)).collect::<Vec<_>>()));
+        self.binary_headers = true;
+        self
     }
 
     /// Layout of the entries of a key-value bucket, whose subjects begin with `prefix`.
@@ -111,7 +126,7 @@ impl Layout {
         ];
         let Layout { columns, unit, .. } = Layout::new(names.map(|(column, _)| column).to_vec(), microseconds);
         let fields: Vec<_> = names.iter().map(|(column, name)| column.field(unit).with_name(*name)).collect();
-        Layout { columns, schema: Arc::new(Schema::new(fields)), unit, hidden: prefix.len() }
+        Layout { columns, schema: Arc::new(Schema::new(fields)), unit, binary_headers: false, hidden: prefix.len() }
     }
 
     /// True if a column is built from payloads or headers.

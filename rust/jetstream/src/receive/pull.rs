@@ -169,12 +169,14 @@ fn status(message: &Message) -> Status {
         {
             Status::Gone(text)
         }
-        409 if let Some(limit) = Limit::read(&lower) => {
-            Status::Limited(limit, JetError::Api { code: i64::from(code), err_code: 0, description: text })
-        }
+        409 if let Some(limit) = Limit::read(&lower) => Status::Limited(limit, rejected(code, text)),
         503 => Status::Gone("no answer from the consumer".into()),
-        _ => Status::Refused(JetError::Api { code: i64::from(code), err_code: 0, description: text }),
+        _ => Status::Refused(rejected(code, text)),
     }
+}
+
+fn rejected(code: u16, description: String) -> JetError {
+    JetError::Api { code: i64::from(code), err_code: 0, description, stream: None }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use arrow_select::nullif::nullif;
 
 use base::error::{JetError, Result};
 use columns::batch::Batch;
+use columns::decode::rules::JsonRules;
 use columns::decode::{DecodeError, Decoder, OnMismatch};
 
 pub struct Typed {
@@ -23,8 +24,9 @@ pub struct Typed {
 impl Typed {
     /// Creates a converter for batches of the schema `input`, whose `data` has the given fields. `flat` makes each a
     /// column of its own.
-    pub fn new(input: &Schema, fields: &Fields, mode: OnMismatch, flat: bool) -> Result<Self> {
-        let decoder = Decoder::new(fields, mode).map_err(|reason| JetError::Value(format!("schema: {reason}")))?;
+    pub fn new(input: &Schema, fields: &Fields, mode: OnMismatch, rules: &JsonRules, flat: bool) -> Result<Self> {
+        let decoder =
+            Decoder::with_rules(fields, mode, rules).map_err(|reason| JetError::Value(format!("schema: {reason}")))?;
         let at = input
             .index_of("data")
             .or_else(|_| input.index_of("value"))

@@ -74,7 +74,8 @@ impl<'py> ReadOptions<'_, 'py> {
             Some(prefix) => Ok(Layout::entries(&prefix, microseconds)),
             None => {
                 let columns = parse_columns(self.get("columns")?, has_schema, self.is_arrow()?)?;
-                Ok(Layout::new(columns, microseconds))
+                let layout = Layout::new(columns, microseconds);
+                Ok(if self.get("binary_headers")? { layout.with_binary_headers() } else { layout })
             }
         }
     }
@@ -86,7 +87,7 @@ impl<'py> ReadOptions<'_, 'py> {
         Ok(if self.is_arrow()? {
             ReadFormat::Tables(unpack(envelope, schema, &mode, range.batch_rows)?)
         } else {
-            ReadFormat::Typed(typed(envelope, schema, &mode, self.get("flatten")?)?)
+            ReadFormat::Typed(typed(envelope, schema, &mode, &self.get("rules")?, self.get("flatten")?)?)
         })
     }
 }

@@ -5,6 +5,7 @@ mod nested;
 mod numbers;
 mod random;
 mod random_document;
+mod rules;
 mod text;
 mod times;
 

@@ -157,6 +157,77 @@ fn random_documents_decode_as_in_serde_json() -> TestResult {
     Ok(())
 }
 
+/// A string that the model does not know: the JSON text of another value.
+const ANY: &str = "any text";
+
+/// Returns the value that the lenient rules keep, `None` if nothing is kept; and whether all of it fits.
+fn kept(data_type: &DataType, value: Option<&Value>) -> (Option<Value>, bool) {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return (Some(Value::Null), true) };
+    match (data_type, value) {
+        (DataType::Utf8, Value::String(_)) => (Some(value.clone()), true),
+        (DataType::Utf8, _) => (Some(ANY.into()), true),
+        (DataType::Struct(fields), Value::Object(object)) => {
+            let members: Vec<_> = fields.iter().map(|f| kept(f.data_type(), object.get(f.name()))).collect();
+            let fits = members.iter().all(|(_, fits)| *fits);
+            let named = fields.iter().zip(members).map(|(f, (value, _))| (f.name().clone(), value.unwrap_or_default()));
+            (Some(Value::Object(named.collect())), fits)
+        }
+        (DataType::Map(..), Value::Object(object)) => {
+            let values = object.iter().map(|(k, v)| (k.clone(), kept(&DataType::Utf8, Some(v)).0.unwrap_or_default()));
+            (Some(Value::Object(values.collect())), true)
+        }
+        _ => {
+            let found = expected(data_type, Some(value));
+            let fits = found.is_some();
+            (found, fits)
+        }
+    }
+}
+
+/// As [`same`], for strings that the model does not know too.
+fn same_or_any(got: &Value, want: &Value) -> bool {
+    match (got, want) {
+        (Value::String(_), Value::String(want)) if want == ANY => true,
+        (Value::Object(got), Value::Object(want)) => {
+            got.len() == want.len() && got.iter().all(|(k, got)| want.get(k).is_some_and(|want| same_or_any(got, want)))
+        }
+        _ => same(got, want),
+    }
+}
+
+#[test]
+fn lenient_rules_keep_what_a_model_keeps() -> TestResult {
+    let schema = random_schema();
+    let root = DataType::Struct(schema.clone());
+    let leniency = Leniency { like_spark: true, non_finite: false };
+    let rules = JsonRules { leniency, ..Default::default() };
+    let mut decoder = Decoder::with_rules(&schema, OnMismatch::Permissive, &rules)?;
+    let mut random = RandomDocument(0x1234_5678);
+    let (mut whole, mut partial, mut unclear) = (0, 0, 0);
+    for _ in 0..200 {
+        let texts: Vec<String> = (0..100).map(|_| random.object(0)).collect();
+        let batch = BinaryArray::from_iter_values(texts.iter().map(String::as_bytes));
+        let decoded = decoder.decode(&batch).map_err(words)?;
+        let corrupt = decoded.corrupt.ok_or("no texts")?;
+        for (row, text) in texts.iter().enumerate() {
+            let tree = serde_json::from_str::<Value>(text).ok();
+            let (want, fits) = tree.map_or((None, false), |tree| kept(&root, Some(&tree)));
+            let got = actual(&decoded.value, row);
+            if corrupt.is_valid(row) == fits || !same_or_any(&got, &want.clone().unwrap_or_default()) {
+                let differs = beyond_doubles(text) || repeats_a_name(text) || want.is_none();
+                assert!(differs, "{text}\n got {got}\nwant {want:?}");
+                unclear += 1;
+            } else if fits {
+                whole += 1;
+            } else {
+                partial += 1;
+            }
+        }
+    }
+    assert!(whole > 2_000 && partial > 4_000 && unclear < 5_000, "{whole} {partial} {unclear}");
+    Ok(())
+}
+
 #[test]
 fn random_bytes_neither_panic_nor_hang() -> TestResult {
     let mut all = random_schema().iter().map(|field| field.as_ref().clone()).collect::<Vec<_>>();
@@ -167,8 +238,15 @@ fn random_bytes_neither_panic_nor_hang() -> TestResult {
     let schema = fields(all);
     let alphabet = b"{}[]\":,\\ untrfalse0123456789.eE+-isfblomdwytx\xc3\xa9\x00\n=TZ/";
     let mut random = RandomDocument(42);
-    for mode in [OnMismatch::Permissive, OnMismatch::DropMalformed, OnMismatch::FailFast] {
-        let mut decoder = Decoder::new(&schema, mode)?;
+    let lenient = JsonRules { leniency: Leniency { like_spark: true, non_finite: true }, ..Default::default() };
+    for (mode, rules) in [
+        (OnMismatch::Permissive, JsonRules::default()),
+        (OnMismatch::DropMalformed, JsonRules::default()),
+        (OnMismatch::FailFast, JsonRules::default()),
+        (OnMismatch::Permissive, lenient.clone()),
+        (OnMismatch::DropMalformed, lenient.clone()),
+    ] {
+        let mut decoder = Decoder::with_rules(&schema, mode, &rules)?;
         for round in 0..3_000 {
             let rows: Vec<Vec<u8>> = (0..8)
                 .map(|_| {
@@ -194,7 +272,7 @@ fn random_bytes_neither_panic_nor_hang() -> TestResult {
                 Ok(decoded) => {
                     let kept = decoded.keep.as_ref().map_or(rows.len(), BooleanArray::true_count);
                     assert_eq!(decoded.value.len(), kept);
-                    if let Some(corrupt) = decoded.corrupt {
+                    if let Some(corrupt) = decoded.corrupt.filter(|_| !rules.leniency.like_spark) {
                         assert!((0..kept).all(|row| decoded.value.is_valid(row) != corrupt.is_valid(row)));
                     }
                 }

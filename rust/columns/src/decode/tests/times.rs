@@ -111,7 +111,7 @@ fn malformed_timestamps_are_refused() -> TestResult {
     ];
     let quoted = wrong.map(|text| format!("{text:?}"));
     refuses(utc(TimeUnit::Second), &quoted.each_ref().map(String::as_str), "does not fit Timestamp");
-    refuses(utc(TimeUnit::Second), &["1.5", "9223372036854775808"], "does not fit Timestamp");
+    refuses(utc(TimeUnit::Second), &["9223372036854775808"], "does not fit Timestamp");
     refuses(utc(TimeUnit::Second), &["true"], "expected a timestamp");
     refuses(
         utc(TimeUnit::Nanosecond),

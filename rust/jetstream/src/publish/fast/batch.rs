@@ -258,7 +258,7 @@ impl FastBatch {
         }
         match serde_json::from_slice::<CommitState>(message.payload()) {
             Ok(CommitState { error: Some(error), .. }) if error.err_code == UNKNOWN_BATCH => FlowReply::Unknown(place),
-            Ok(CommitState { error: Some(error), .. }) => FlowReply::Refused(place, error.into()),
+            Ok(CommitState { error: Some(error), stream, .. }) => FlowReply::Refused(place, error.of_stream(stream)),
             Ok(CommitState { stream: Some(stream), seq, batch: Some(_), count: Some(count), .. }) => {
                 FlowReply::BatchEnd { stream, seq: seq.unwrap_or(0), count }
             }

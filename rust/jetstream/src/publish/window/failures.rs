@@ -50,6 +50,8 @@ fn fail_late(sent: &InFlightMessage, results: &mut impl ResultSink, timeout: Dur
     let err = if sent.tries > 0 && sent.first.is_none() {
         // Every attempt was answered with 503 No Responders, and there is no time for another.
         nobody_took(sent, after)
+    } else if sent.busy && sent.first.is_none() {
+        JetError::stream_busy()
     } else if sent.ambiguous {
         JetError::Ambiguous { what: sent.about() }
     } else {

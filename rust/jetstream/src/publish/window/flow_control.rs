@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::publish::ack_tracker::{AckTracker, InFlightMessage};
+use client::congestion::queue_limit::QueueLimit;
 use client::congestion::{AGGREGATION_ALLOWANCE, Congestion};
 use client::path_estimate::PathEstimate;
 
@@ -21,6 +22,8 @@ pub trait Controller: Send {
     fn on_full(&mut self, in_flight: usize, mean_message: usize);
     /// Bytes that do not count any more, because later messages have their answers.
     fn set_overtaken(&mut self, bytes: usize);
+    /// A stream's queue is full; `in_flight` messages are still without an answer.
+    fn on_busy(&mut self, in_flight: usize, now: Instant);
     /// The link broke: its measurements do not hold for the next one.
     fn on_disconnect(&mut self);
     /// Bytes that may be in flight.
@@ -48,6 +51,10 @@ impl Controller for Congestion {
         Congestion::set_overtaken(self, bytes);
     }
 
+    fn on_busy(&mut self, in_flight: usize, now: Instant) {
+        self.refused(in_flight, now);
+    }
+
     fn on_disconnect(&mut self) {
         self.restart();
     }
@@ -65,19 +72,26 @@ impl Controller for Congestion {
     }
 }
 
-/// A window that the caller chose (`max_inflight`): only its bytes are limited here, its messages by the tracker.
+/// A window that the caller chose (`max_inflight`).
 pub struct FixedWindow {
     pub max_bytes: usize,
+    pub messages: QueueLimit,
 }
 
 impl Controller for FixedWindow {
     fn on_sent(&mut self, _place: u64, _in_flight: usize, _now: Instant) {}
 
-    fn on_answer(&mut self, _place: u64, _now: Instant, _path: &PathEstimate, _breaks: u64) {}
+    fn on_answer(&mut self, _place: u64, now: Instant, _path: &PathEstimate, _breaks: u64) {
+        self.messages.answered(now);
+    }
 
     fn on_full(&mut self, _in_flight: usize, _mean_message: usize) {}
 
     fn set_overtaken(&mut self, _bytes: usize) {}
+
+    fn on_busy(&mut self, in_flight: usize, now: Instant) {
+        self.messages.refused(in_flight, now);
+    }
 
     fn on_disconnect(&mut self) {}
 
@@ -86,7 +100,7 @@ impl Controller for FixedWindow {
     }
 
     fn max_messages(&self) -> usize {
-        usize::MAX
+        self.messages.messages()
     }
 
     fn overdue(&self, _path: &PathEstimate, _breaks: u64) -> Option<Duration> {
@@ -120,6 +134,10 @@ impl FlowControl {
     /// A message waits because these messages and bytes are in flight.
     pub fn on_full(&mut self, messages: usize, bytes: usize) {
         self.controller.on_full(bytes, bytes / messages.max(1));
+    }
+
+    pub fn on_busy(&mut self, in_flight: usize, now: Instant) {
+        self.controller.on_busy(in_flight, now);
     }
 
     pub fn on_disconnect(&mut self) {
@@ -157,7 +175,10 @@ mod tests {
 
     #[test]
     fn a_message_larger_than_the_window_is_sent_alone() {
-        let flow = FlowControl::new(Box::new(FixedWindow { max_bytes: 100 }), Instant::now());
+        let flow = FlowControl::new(
+            Box::new(FixedWindow { max_bytes: 100, messages: QueueLimit::new(1_000) }),
+            Instant::now(),
+        );
         assert!(flow.has_room(0, 0, 5_000));
         assert!(flow.has_room(9, 90, 10));
         assert!(!flow.has_room(9, 90, 11));

@@ -4,7 +4,7 @@ use futures_util::Stream;
 
 use super::{PublishLoop, ResultSink, RowToPublish};
 use crate::publish::ack_tracker::{Effect, InFlightMessage, Reply, SUSPENSION};
-use base::error::Result;
+use base::error::{JetError, Result};
 use wire::message::Message;
 use wire::token::read_token;
 
@@ -31,7 +31,10 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
             }
             Effect::Rejected { sent, error } => {
                 self.note_answered(&sent);
-                self.results.failed(sent.row, error);
+                match error.is_stream_busy() {
+                    true => self.on_busy(sent, error),
+                    false => self.results.failed(sent.row, error),
+                }
             }
             Effect::NoResponders(sent) => {
                 self.note_answered(&sent);
@@ -56,6 +59,14 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
     pub(super) fn on_no_responders(&mut self, sent: InFlightMessage) {
         if let Some(sent) = self.no_responders.hold_back(InFlightMessage { first: sent.earlier, ..sent }, self.now) {
             let error = self.no_responders_error(&sent);
+            self.results.failed(sent.row, error);
+        }
+    }
+
+    /// The stream's queue is full: this attempt is not stored, and less may be in flight.
+    fn on_busy(&mut self, sent: InFlightMessage, error: JetError) {
+        self.flow.on_busy(self.tracker.len(), self.now);
+        if let Some(sent) = self.no_responders.hold_busy(InFlightMessage { first: sent.earlier, ..sent }, self.now) {
             self.results.failed(sent.row, error);
         }
     }

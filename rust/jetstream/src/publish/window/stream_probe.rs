@@ -71,7 +71,9 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         if due.is_empty() {
             return;
         }
-        let subjects: HashSet<_> = due.iter().map(|sent| sent.body.subject().to_string()).collect();
+        // A stream that is only busy has its leader.
+        let leaderless = due.iter().filter(|sent| sent.tries > 0);
+        let subjects: HashSet<_> = leaderless.map(|sent| sent.body.subject().to_string()).collect();
         let lost = self.take_with_id(|sent| subjects.contains(sent.body.subject().as_str()));
         self.send_again(due);
         self.send_again(lost);

@@ -23,6 +23,11 @@ const MISSING_MESSAGE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Minimum number of messages of a request, because some may be malformed or deletion markers.
 const MIN_CONSUMER_ROWS: usize = 128;
 
+/// Key of the consumer's metadata whose value is its owner.
+const OWNER_KEY: &str = "jetarrow.owner";
+/// The server limits all metadata to 128 KiB.
+const MAX_OWNER_LENGTH: usize = 1024;
+
 pub struct Consumer {
     name: String,
     inbox: PullInbox,
@@ -273,6 +278,7 @@ impl ReadLoop {
                 "mem_storage": true,
                 "num_replicas": 1,
                 "inactive_threshold": INACTIVE_THRESHOLD.as_nanos() as u64,
+                "metadata": {OWNER_KEY: self.owner()},
             },
         });
         if self.bare || self.latest.as_ref().is_some_and(Latest::headers_only) {
@@ -292,6 +298,13 @@ impl ReadLoop {
             several => body["config"]["filter_subjects"] = json!(several),
         }
         body
+    }
+
+    /// Returns the name of the connection, or the process: whose consumer this is, for those who list consumers.
+    fn owner(&self) -> String {
+        let name = self.conn.state.settings.name.clone();
+        name.filter(|name| !name.is_empty() && name.len() <= MAX_OWNER_LENGTH)
+            .unwrap_or_else(|| format!("pid {}", std::process::id()))
     }
 
     /// Deletes the consumer in the background. It is best effort, because the server deletes an inactive consumer

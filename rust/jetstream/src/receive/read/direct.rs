@@ -4,8 +4,6 @@
 //! replica may answer, so an end must be confirmed by the stream's leader (`nothing_left`). A mirror with
 //! `mirror_direct` may answer too and have fewer messages; those it omits are requested from the leader.
 
-use std::borrow::Cow;
-
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
@@ -16,7 +14,7 @@ use base::error::{JetError, Result};
 use client::traffic::Verb;
 use columns::decode::nanoseconds;
 use wire::ack_subject::AckSubject;
-use wire::headers::{Lines, text};
+use wire::headers::{Lines, value_text};
 use wire::message::Message;
 
 /// Maximum number of messages that are read one by one if a mirror has omitted some.
@@ -66,18 +64,17 @@ struct DirectGetReply {
 }
 
 fn found(message: &Message) -> Option<DirectGetReply> {
-    let text = text(message.raw_headers());
     let mut added = ADDED.map(|_| None);
-    for (name, value) in Lines::of(&text) {
-        if let Some(place) = ADDED.iter().position(|added| *added == name) {
-            added[place] = Some(value);
+    for (name, value) in Lines::of(message.raw_headers()) {
+        if let Some(place) = ADDED.iter().position(|added| added.as_bytes() == name.as_ref()) {
+            added[place] = Some(value_text(&value).into_owned());
         }
     }
     let [stream, subject, seq, time, pending, last] = added;
-    let number = |text: Option<Cow<'_, str>>| text?.parse().ok();
+    let number = |text: Option<String>| text?.parse().ok();
     Some(DirectGetReply {
-        stream: stream?.into_owned(),
-        subject: subject?.into_owned(),
+        stream: stream?,
+        subject: subject?,
         seq: number(seq)?,
         nanos: nanoseconds(time?.as_bytes())?,
         more: number(pending).zip(number(last)),
@@ -221,7 +218,7 @@ fn ended(message: &Message, subject: &str) -> Result<bool> {
         204 => Ok(message.header("Nats-Num-Pending").is_none_or(|pending| pending == "0")),
         404 => Ok(true),
         503 => Err(JetError::NoResponders { subject: subject.to_owned() }),
-        code => Err(JetError::Api { code: code.into(), err_code: 0, description }),
+        code => Err(JetError::Api { code: code.into(), err_code: 0, description, stream: None }),
     }
 }
 

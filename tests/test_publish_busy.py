@@ -1,0 +1,69 @@
+"""A stream whose queue of incoming messages is full refuses messages with 429; they are sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import jetarrow
+import pytest
+from jetarrow.js.errors import APIError, BatchError
+from jetarrow.server import NatsServer
+
+TOO_MANY_REQUESTS = 10167
+QUEUE = 64
+ROWS = 10_000
+
+
+@pytest.fixture
+async def busy() -> AsyncIterator[jetarrow.Client]:
+    """A server whose streams queue few messages, on which a client without a window is refused."""
+    config = f"jetstream {{ max_buffered_msgs: {QUEUE} }}"
+    with NatsServer(config=config) as server:
+        async with await jetarrow.connect(server.url) as nc:
+            await nc.jetstream().add_stream(name="BUSY", subjects=["busy.>"])
+            answers = await nc.subscribe("answers", pending_msgs_limit=-1)
+            for _ in range(ROWS):
+                await nc.publish("busy.core", b"x", reply="answers")
+            found = [json.loads((await answers.next_msg(10)).data) for _ in range(ROWS)]
+            codes = [answer.get("error", {}).get("err_code") for answer in found]
+            assert codes.count(TOO_MANY_REQUESTS) > 0
+            await nc.jetstream().purge_stream("BUSY")
+            yield nc
+
+
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("most", [None, 2_000])
+async def test_refused_rows_are_sent_again(busy: jetarrow.Client, most: int | None, ids: bool) -> None:
+    js = busy.jetstream()
+    rows = [b"%d" % number for number in range(ROWS)]
+    subjects = [f"busy.{number % 3}" for number in range(ROWS)]
+    given = [f"id{number}" for number in range(ROWS)] if ids else None
+    result = await js.publish_batch(subjects, rows, msg_ids=given, max_inflight=most, timeout=60)
+    result.raise_for_errors()
+    assert result.stored == ROWS
+    stored = await js.read("BUSY", columns=["data"]).read_all()
+    assert sorted(stored.column("data").to_pylist()) == sorted(rows)
+
+
+async def test_publisher_stores_all(busy: jetarrow.Client) -> None:
+    js = busy.jetstream()
+    async with js.publisher("busy.a", max_inflight=2_000) as publisher:
+        acks = [await publisher.publish(b"%d" % number) for number in range(ROWS)]
+        found = await asyncio.gather(*acks)
+    assert sorted(ack.seq for ack in found) == sorted({ack.seq for ack in found})
+    assert (await js.stream_info("BUSY")).state.messages == ROWS
+
+
+async def test_rows_without_time_for_another_attempt_name_the_cause(busy: jetarrow.Client) -> None:
+    js = busy.jetstream()
+    result = await js.publish_batch("busy.a", [b"x" * 512] * ROWS, max_inflight=ROWS, timeout=0.2)
+    state = (await js.stream_info("BUSY")).state
+    assert result.stored == state.messages
+    assert result.errors
+    refused = [failed.error for failed in result.errors if isinstance(failed.error, APIError)]
+    assert refused
+    assert {error.err_code for error in refused} == {TOO_MANY_REQUESTS}
+    with pytest.raises(BatchError):
+        result.raise_for_errors()
