@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,14 +37,30 @@ def fill(streams: Streams, name: str) -> None:
 def kill_readers(streams: Streams, name: str) -> None:
     """Kills the workers in the middle of a task: the consumer with which it reads is not deleted."""
     reading = streams.readers(name)
+    assert reading
     assert kill_workers() >= 1
     assert streams.readers(name) >= reading
 
 
+PACE = "jetarrow.test.pace"
+
+
 def slowly(frame: DataFrame) -> list[int]:
-    """The sequences; Spark sleeps for 2 ms over each."""
-    rows = frame.selectExpr("seq", "reflect('java.lang.Thread', 'sleep', cast(2 as bigint)) as slept").collect()
+    """The sequences; Spark sleeps over each, for 2 ms unless `held`."""
+    pace = f"cast(reflect('java.lang.System', 'getProperty', '{PACE}', '2') as bigint)"
+    rows = frame.selectExpr("seq", f"reflect('java.lang.Thread', 'sleep', {pace}) as slept").collect()
     return sorted(row.seq for row in rows)
+
+
+@contextlib.contextmanager
+def held(spark: SparkSession) -> Iterator[None]:
+    """Tasks hardly move on inside: however busy the machine is, none ends before the test has broken what it reads."""
+    properties = spark._jvm.java.lang.System  # type: ignore[union-attr]
+    properties.setProperty(PACE, "200")
+    try:
+        yield
+    finally:
+        properties.clearProperty(PACE)
 
 
 @pytest.fixture
@@ -68,32 +85,39 @@ def batch(spark: SparkSession, streams: Streams, pool: ThreadPoolExecutor) -> Ca
     return start
 
 
-def test_a_batch_whose_worker_is_killed(streams: Streams, batch: Callable[..., Future[list[int]]]) -> None:
+def test_a_batch_whose_worker_is_killed(
+    spark: SparkSession, streams: Streams, batch: Callable[..., Future[list[int]]]
+) -> None:
     name = streams.new()
     fill(streams, name)
-    done = batch(name)
-    kill_readers(streams, name)
+    with held(spark):
+        done = batch(name)
+        kill_readers(streams, name)
     assert done.result(60) == list(range(1, COUNT + 1))
 
 
 def test_a_batch_whose_server_is_killed(
-    streams: Streams, own_server: NatsServer, batch: Callable[..., Future[list[int]]]
+    spark: SparkSession, streams: Streams, own_server: NatsServer, batch: Callable[..., Future[list[int]]]
 ) -> None:
     name = streams.new()
     fill(streams, name)
-    done = batch(name, minPartitions=3)
-    own_server.kill()
+    with held(spark):
+        done = batch(name, minPartitions=3)
+        own_server.kill()
     assert not done.done()
     time.sleep(1)  # away for a while
     own_server.restart()
     assert done.result(60) == list(range(1, COUNT + 1))
 
 
-def test_a_batch_whose_stream_is_purged(streams: Streams, batch: Callable[..., Future[list[int]]]) -> None:
+def test_a_batch_whose_stream_is_purged(
+    spark: SparkSession, streams: Streams, batch: Callable[..., Future[list[int]]]
+) -> None:
     name = streams.new()
     fill(streams, name)
-    done = batch(name, startingOffsets=f'{{"{name}": 1}}')
-    streams.purge(name, before=COUNT)
+    with held(spark):
+        done = batch(name, startingOffsets=f'{{"{name}": 1}}')
+        streams.purge(name, before=COUNT)
     with pytest.raises(PySparkException) as error:
         done.result(60)
     text = str(error.value)
@@ -102,13 +126,16 @@ def test_a_batch_whose_stream_is_purged(streams: Streams, batch: Callable[..., F
     assert f"available from {COUNT}; set failOnDataLoss=false" in text
 
 
-def test_a_batch_whose_stream_is_made_again(streams: Streams, batch: Callable[..., Future[list[int]]]) -> None:
+def test_a_batch_whose_stream_is_made_again(
+    spark: SparkSession, streams: Streams, batch: Callable[..., Future[list[int]]]
+) -> None:
     name = streams.new()
     fill(streams, name)
-    done = batch(name)
-    streams.delete(name)
-    streams.create(name)
-    fill(streams, name)
+    with held(spark):
+        done = batch(name)
+        streams.delete(name)
+        streams.create(name)
+        fill(streams, name)
     with pytest.raises(PySparkException, match="StreamRecreatedError: nats: stream "):
         done.result(60)
 
@@ -154,10 +181,11 @@ def query(spark: SparkSession, streams: Streams, tmp_path: Path) -> Iterator[Que
 def test_a_streaming_query_survives_kills(streams: Streams, own_server: NatsServer, query: Query) -> None:
     name = streams.new()
     fill(streams, name)
-    running = query.start(name, **WHOLE)
-    wait_until(lambda: streams.readers(name))
-    assert query.reading.is_set()
-    own_server.kill()
+    with held(query.spark):
+        running = query.start(name, **WHOLE)
+        wait_until(lambda: streams.readers(name))
+        assert query.reading.is_set()
+        own_server.kill()
     time.sleep(1)
     own_server.restart()
     wait_until(lambda: len(query.seqs) == COUNT or not running.isActive)
@@ -166,10 +194,13 @@ def test_a_streaming_query_survives_kills(streams: Streams, own_server: NatsServ
     # The worker is killed in the middle of the next batch, and the server between two. A consumer of the last batch may
     # be there still, because its deletion is best effort.
     done = streams.readers(name)
-    fill(streams, name)
-    wait_until(lambda: streams.readers(name) - done)
-    assert query.reading.is_set()
-    kill_readers(streams, name)
+    with held(query.spark):
+        fill(streams, name)
+        wait_until(lambda: streams.readers(name) - done)
+        assert query.reading.is_set()
+        # One of the last batch expires meanwhile, which is not what this is about.
+        wait_until(lambda: not streams.readers(name) & done)
+        kill_readers(streams, name)
     wait_until(lambda: len(query.seqs) == 2 * COUNT or not running.isActive)
     assert running.exception() is None
     own_server.kill()
@@ -185,8 +216,10 @@ def test_a_streaming_query_stopped_in_the_middle(streams: Streams, query: Query)
     name = streams.new()
     fill(streams, name)
     running = query.start(name, maxOffsetsPerTrigger=400)
-    wait_until(lambda: 0 in query.batches and query.reading.is_set())
-    running.stop()
+    wait_until(lambda: 0 in query.batches)
+    with held(query.spark):
+        wait_until(query.reading.is_set)
+        running.stop()
     assert 0 < len(query.seqs) < COUNT
     running = query.start(name, maxOffsetsPerTrigger=100)
     wait_until(lambda: len(query.seqs) == COUNT or not running.isActive)
@@ -200,9 +233,10 @@ def test_a_streaming_query_whose_stream_is_purged_and_made_again(streams: Stream
     streams.publish(name, [b"x"] * 5)
     running = query.start(name, **WHOLE)
     wait_until(lambda: query.seqs == [1, 2, 3, 4, 5])
-    fill(streams, name)
-    wait_until(lambda: streams.readers(name))
-    streams.purge(name, before=COUNT)
+    with held(query.spark):
+        fill(streams, name)
+        wait_until(lambda: streams.readers(name))
+        streams.purge(name, before=COUNT)
     with pytest.raises(StreamingQueryException, match=r"DataLossError: nats: jetstream: messages \d+ to \d+ of stream"):
         running.awaitTermination(60)
     running = query.start(name, failOnDataLoss=False)

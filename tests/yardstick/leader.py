@@ -115,8 +115,18 @@ async def fetching(
 ) -> Counter[int | None]:
     """Fetches slowly enough that all faults happen meanwhile."""
     seen: Counter[int | None] = Counter()
-    breaking = asyncio.ensure_future(faults.all(kills, stops))
+
+    async def answered() -> bool:
+        try:
+            await faults.js.consumer_info("S", "d")
+        except errors.Error:  # A request that is on its way to a leader that ends has no answer.
+            return False
+        return True
+
+    # Before the faults: its request for the consumer would be lost with a leader, and it has all the time of `patient`.
+    await until(answered, 60)
     sub = await patient.pull_subscribe_bind("d", "S")
+    breaking = asyncio.ensure_future(faults.all(kills, stops))
     while len(seen) < count:
         most = max(1, count // (50 * (kills + stops)))
         try:
@@ -172,8 +182,9 @@ async def measure(count: int, kills: int, stops: int) -> list[Figure]:
 
             await until(consumer_made, 60)
             of_consumer = Faults(js, servers, consumer_leader)
-            seen = await fetching(nc.jetstream(timeout=30), of_consumer, len(published.places), kills, stops)
-            stored = await places(js, "S")
+            patient = nc.jetstream(timeout=30)
+            seen = await fetching(patient, of_consumer, len(published.places), kills, stops)
+            stored = await places(patient, "S")
     acked = published.places
     wrong = sum(stored.get(seq) != int(text) for text, seq in acked.items())
     return [
