@@ -95,6 +95,7 @@ class PublisherVerbs:
         timeout: float,
         by_turn: bool,
         keep_failed: bool,
+        durable: bool,
     ) -> Publisher:
         """Create a publisher for one event loop.
 
@@ -107,6 +108,7 @@ class PublisherVerbs:
             timeout: Seconds after which a message without an ack fails.
             by_turn: Send the messages of one iteration of the loop together, at its end.
             keep_failed: Keep failed futures for `take_failed`.
+            durable: Store the messages that wait in atomic batches.
 
         Returns:
             The publisher.

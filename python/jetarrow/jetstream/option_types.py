@@ -164,6 +164,8 @@ class PublisherOptions(TypedDict, total=False):
     """When the window is full, `publish` waits; False raises `MaxAckPendingError`. Default True."""
     ack_timeout: float
     """Seconds after which a message without an ack fails; default 30."""
+    durable: bool
+    """Store the messages that wait in atomic batches (group commit); default False."""
 
 
 class OrderedConsumerOptions(TypedDict, total=False):

@@ -196,6 +196,7 @@ class PublishVerbs(PublishBatch, CounterVerbs):
         max_bytes: int = DEFAULT_MAX_BYTES,
         backpressure: bool = True,
         ack_timeout: float = 30.0,
+        durable: bool = False,
     ) -> Publisher:
         """A publisher with its own window, for messages that are published one by one.
 
@@ -207,6 +208,13 @@ class PublishVerbs(PublishBatch, CounterVerbs):
                 alone.
             backpressure: When the window is full, `publish` waits; False raises `MaxAckPendingError` at once.
             ack_timeout: Seconds after which a message without an ack fails.
+            durable: Group commit, for servers that sync each write (`sync_interval: always`): 16 or more messages that
+                wait for one stream are stored as an atomic batch (ADR-50), at most 1,000 at a time, so that they share
+                the server's sync; fewer are published one by one. A message that the stream rejects leaves its batch.
+                If an answer is lost, the stream is asked, by ids or by the batch, before anything is sent again; if
+                that cannot be known, the message fails with `PublishUnconfirmedError`. Messages with expectations,
+                counters, rollups or schedules are published by themselves, in order. Streams need `allow_atomic`
+                (server 2.12); else each message fails with `UnsupportedError`.
         """
 
         def make() -> LoopPublisher:
@@ -217,6 +225,7 @@ class PublishVerbs(PublishBatch, CounterVerbs):
                 max_bytes=max_bytes,
                 ack_timeout=ack_timeout,
                 spare=MIN_PENDING if backpressure else BURST_PENDING,
+                durable=durable,
             )
 
         return Publisher(self._api, make, subject, backpressure=backpressure)

@@ -39,6 +39,7 @@ class LoopPublisher:
         max_bytes: int | None,
         ack_timeout: float,
         spare: int,
+        durable: bool = False,
     ) -> None:
         self._ack_futures = ack_futures = session.ack_futures()
         self.loop = ack_futures.loop
@@ -52,6 +53,7 @@ class LoopPublisher:
             by_turn=ack_futures.by_turn,
             # Only a publisher with its own window, which limits bytes too, reads its failures when it is closed.
             keep_failed=max_bytes is not None,
+            durable=durable,
         )
         self.publish = self.native.publish
         self.linger = partial(self.native.linger, ack_futures.bridge)

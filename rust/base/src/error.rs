@@ -175,6 +175,11 @@ impl std::fmt::Display for About {
 }
 
 impl JetError {
+    /// True if there was no answer, not even that nobody answers.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self, JetError::Timeout { .. } | JetError::Unanswered { .. })
+    }
+
     /// True for an error that can end with a retry, because the server or the stream's leader restarts.
     pub fn is_transient(&self) -> bool {
         const UNAVAILABLE: i64 = 503;

@@ -10,6 +10,7 @@ use tokio::task::unconstrained;
 
 use crate::connection_state::link::Link;
 use crate::connection_state::{ConnectionState, Pings, StateSettings};
+use crate::lame_duck::LameDuck;
 use crate::options::Options;
 use crate::outbox::{Outbox, Outgoing};
 use crate::path_estimate::PathEstimate;
@@ -328,9 +329,14 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
     let outbox =
         Outbox::start(client.clone(), state.link.subscribe(), traffic.clone(), options.pending_size, refused, failed)?;
     wanted.0 = None;
+    let requests = Requests::new(client.clone(), state.clone(), traffic.clone(), outbox.recall());
+    if state.settings.allow_reconnect {
+        let work = LameDuck::new(client.clone(), state.clone(), traffic.clone(), requests.pending_requests()).run();
+        spawn(work, failing(&client, &state))?;
+    }
     Ok(Connection {
         link: state.link.subscribe(),
-        requests: Requests::new(client.clone(), state.clone(), traffic.clone(), outbox.recall()),
+        requests,
         outbox,
         path: PathEstimate::default(),
         path_back: PathEstimate::default(),

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::auth::{CallbackAnswer, Credentials};
 use crate::connection_state::link::Link;
@@ -109,6 +109,8 @@ pub struct ConnectionState {
     /// Distributor of permission errors of publishes and subscriptions.
     refusals: RefusalSender,
     pub closing: watch::Sender<bool>,
+    /// Signals that the server is about to shut down.
+    pub lame_duck: Notify,
     state: Mutex<Inner>,
 }
 
@@ -127,6 +129,7 @@ impl ConnectionState {
             pings: watch::Sender::default(),
             refusals: RefusalSender::default(),
             closing: watch::Sender::new(false),
+            lame_duck: Notify::new(),
             state: Mutex::new(Inner { first: Some(first), ..Inner::default() }),
         }
     }
@@ -274,7 +277,7 @@ impl ConnectionState {
                 return;
             }
             self.link.send_modify(|link| {
-                link.up = false;
+                (link.up, link.moving) = (false, false);
                 link.breaks += 1;
             });
             state.outage = Some(Outage::new(state.reason.as_ref()));

@@ -9,6 +9,7 @@ pub mod congestion;
 pub mod connect;
 pub mod connection_state;
 pub mod disconnect_reason;
+mod lame_duck;
 mod options;
 pub mod outbox;
 pub mod path_estimate;

@@ -297,7 +297,7 @@ fn check_schemes(servers: &VecDeque<Server>) -> Result<()> {
 }
 
 /// Returns a random number from 0 to 1. The keys of a new hasher are random enough to spread clients.
-fn random() -> f64 {
+pub fn random() -> f64 {
     RandomState::new().hash_one(0) as f64 / u64::MAX as f64
 }
 

@@ -165,6 +165,11 @@ impl Requests {
         self.shared.lock().pending.len()
     }
 
+    /// A handle for tasks of the connection.
+    pub fn pending_requests(&self) -> PendingRequests {
+        PendingRequests(Arc::downgrade(&self.shared))
+    }
+
     /// Enqueues the request in the outbox and returns its number; `done` gets the reply.
     pub fn start(&self, outbox: &Outbox, request: Request, tag: usize, done: Done) -> Result<u64> {
         let Request { subject, payload, headers, timeout, verb } = request;
@@ -223,6 +228,21 @@ impl Requests {
             let _entry = entry;
             answer.await.unwrap_or_else(|_| Err(state.closed_error()))
         })
+    }
+}
+
+/// The requests that wait for a reply.
+pub struct PendingRequests(Weak<RequestState>);
+
+impl PendingRequests {
+    /// Number of the last request so far.
+    pub fn last(&self) -> u64 {
+        self.0.upgrade().map_or(0, |shared| shared.lock().last)
+    }
+
+    /// True if one of the requests up to this number waits for its reply.
+    pub fn is_any(&self, last: u64) -> bool {
+        self.0.upgrade().is_some_and(|shared| shared.lock().pending.keys().any(|number| *number <= last))
     }
 }
 

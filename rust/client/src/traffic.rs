@@ -85,6 +85,8 @@ pub struct Traffic {
     /// Unacknowledged messages and bytes of batch publish calls.
     flying: AtomicU64,
     flying_bytes: AtomicU64,
+    /// Unacknowledged messages of all publish loops.
+    unanswered: AtomicU64,
     /// Acks by latency bucket, and the sum of latencies in µs.
     acks: [AtomicU64; LATENCY_BUCKETS + 1],
     ack_micros: AtomicU64,
@@ -120,6 +122,11 @@ impl Traffic {
     /// Returns the unacknowledged messages and bytes of batch publish calls.
     pub fn flying(&self) -> (u64, u64) {
         (self.flying.load(Ordering::Relaxed), self.flying_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Returns the unacknowledged messages of all publish loops.
+    pub fn unanswered(&self) -> u64 {
+        self.unanswered.load(Ordering::Relaxed)
     }
 
     /// Records an ack, `after` its first publish.
@@ -165,29 +172,40 @@ impl Traffic {
     }
 }
 
-/// Share of one publish call in the connection's unacknowledged messages and bytes; removed on drop.
+/// Share of one publish loop in the connection's unacknowledged messages and bytes; removed on drop.
 pub struct InFlightGuard<'a> {
     traffic: &'a Traffic,
     told: (usize, usize),
+    unanswered: usize,
 }
 
 impl<'a> InFlightGuard<'a> {
     pub fn new(traffic: &'a Traffic) -> Self {
-        InFlightGuard { traffic, told: (0, 0) }
+        InFlightGuard { traffic, told: (0, 0), unanswered: 0 }
     }
 
-    /// Updates the share: once per poll, not per message.
+    /// Updates the share of a batch publish call: once per poll, not per message.
     pub fn tell(&mut self, messages: usize, bytes: usize) {
+        self.tell_publisher(messages);
         if self.told == (messages, bytes) {
             return;
         }
-        let change = |gauge: &AtomicU64, now: usize, before: usize| {
-            gauge.fetch_add((now as u64).wrapping_sub(before as u64), Ordering::Relaxed);
-        };
         change(&self.traffic.flying, messages, self.told.0);
         change(&self.traffic.flying_bytes, bytes, self.told.1);
         self.told = (messages, bytes);
     }
+
+    /// Updates the share of a publisher, which counts its messages and bytes when they are published.
+    pub fn tell_publisher(&mut self, messages: usize) {
+        if self.unanswered != messages {
+            change(&self.traffic.unanswered, messages, self.unanswered);
+            self.unanswered = messages;
+        }
+    }
+}
+
+fn change(gauge: &AtomicU64, now: usize, before: usize) {
+    gauge.fetch_add((now as u64).wrapping_sub(before as u64), Ordering::Relaxed);
 }
 
 impl Drop for InFlightGuard<'_> {
@@ -239,10 +257,14 @@ mod tests {
         one.tell(5, 500);
         other.tell(2, 20);
         one.tell(3, 300);
-        assert_eq!(traffic.flying(), (5, 320));
+        assert_eq!((traffic.flying(), traffic.unanswered()), ((5, 320), 5));
+        let mut publisher = InFlightGuard::new(&traffic);
+        publisher.tell_publisher(4);
+        assert_eq!((traffic.flying(), traffic.unanswered()), ((5, 320), 9));
+        drop(publisher);
         drop(one);
         assert_eq!(traffic.flying(), (2, 20));
         drop(other);
-        assert_eq!(traffic.flying(), (0, 0));
+        assert_eq!((traffic.flying(), traffic.unanswered()), ((0, 0), 0));
     }
 }

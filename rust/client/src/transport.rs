@@ -307,6 +307,12 @@ impl Client {
         }
     }
 
+    /// Ends all subscriptions on this link; the next link gets them again.
+    pub fn take_no_more(&self) {
+        let sids: Vec<u64> = lock(&self.0.subscriptions).by_sid.keys().copied().collect();
+        self.tell(|out| out.put(|buffer| sids.iter().for_each(|sid| frames::unsubscribe(buffer, *sid, None))));
+    }
+
     /// Sends a PING, which `ConnectionState::pings` counts; false if there is no link.
     pub fn ping(&self) -> bool {
         let mut out = lock(&self.0.out);

@@ -6,6 +6,7 @@ pub mod body;
 pub mod chunks;
 pub mod content_ids;
 pub mod dedup;
+pub mod durable;
 pub mod fast;
 pub mod no_responders;
 pub mod outcome;
@@ -124,7 +125,7 @@ pub async fn publish_batch(
     match mode {
         Mode::Chunks(chunking) => {
             if let Some((stream, info)) = target {
-                chunked(conn, feed, &mut fill, &window, chunking, &Target::new(stream, info)).await?;
+                chunked(conn, feed, &mut fill, &window, chunking, Target::new(stream, info)).await?;
             }
         }
         Mode::Atomic => atomic(conn, feed, &mut fill, &window).await?,
@@ -161,9 +162,12 @@ async fn choose_mode(
         let asked = tokio::time::timeout_at(deadline, find_stream(Api::new(conn, prefix), &rows)).await;
         let late = |_| JetError::Timeout { what: "the question which stream takes the rows".into(), after: timeout };
         match asked.map_err(late).flatten() {
-            // The request was lost with the link, or the server has just started. The request has no side effects, so
-            // it is repeated.
-            Err(err) if err.is_transient() && conn.breaks() != breaks && Instant::now() < deadline => {
+            // The request was lost with the link or with the cluster's leader, or the server has just started. It has no
+            // side effects, so it is repeated.
+            Err(err)
+                if (err.is_unanswered() || err.is_transient() && conn.breaks() != breaks)
+                    && Instant::now() < deadline =>
+            {
                 sleep(RETRY_PAUSE).await;
             }
             found => break found,

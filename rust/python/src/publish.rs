@@ -80,7 +80,7 @@ impl Connection {
         let conn = self.get()?;
         subject::check(&prefix)?;
         let mode = match (mode.parse()?, chunk) {
-            (Mode::Atomic, Some(rows @ 1..=MAX_ATOMIC_ROWS)) => Mode::Chunks(Chunking { rows, split }),
+            (Mode::Atomic, Some(rows @ 1..=MAX_ATOMIC_ROWS)) => Mode::Chunks(Chunking { rows, split, live: false }),
             (Mode::Atomic, Some(_)) => {
                 return Err(PyValueError::new_err(format!("chunk must be 1 to {MAX_ATOMIC_ROWS} rows")).into());
             }

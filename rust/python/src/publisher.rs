@@ -62,7 +62,7 @@ pub struct Publisher {
 #[pymethods]
 impl Connection {
     /// Creates a publisher for the event loop of `bridge`.
-    #[pyo3(signature = (bridge, *, prefix, max_inflight, max_bytes, spare, timeout, by_turn, keep_failed))]
+    #[pyo3(signature = (bridge, *, prefix, max_inflight, max_bytes, spare, timeout, by_turn, keep_failed, durable))]
     fn publisher(
         &self,
         bridge: &Bridge,
@@ -73,6 +73,7 @@ impl Connection {
         timeout: f64,
         by_turn: bool,
         keep_failed: bool,
+        durable: bool,
     ) -> PyResult<Publisher> {
         let conn = self.get()?;
         if max_inflight == Some(0) {
@@ -99,7 +100,14 @@ impl Connection {
             let all = all.clone();
             mailbox.push(0, Event::Many(Box::new(move |py| all.fail_all(py, &error))));
         };
-        let inner = Owned::new(engine::Publisher::start(conn, window, outlet, failed)?);
+        let inner = Owned::new(match durable {
+            true => {
+                // The bytes that may wait are limited; a chunk takes what waits.
+                published_window.store(MOST_BYTES / 2, Ordering::Relaxed);
+                engine::Publisher::start_durable(conn, window, outlet, failed)?
+            }
+            false => engine::Publisher::start(conn, window, outlet, failed)?,
+        });
         let way = Arc::new(PublisherQueue { inner, shared: shared.clone(), turn: Mutex::default() });
         let feed: Arc<dyn PublisherFeed> = way.clone();
         self.publisher_fences.add(Arc::downgrade(&feed));

@@ -15,6 +15,15 @@ pub struct Link {
     pub closed: bool,
     /// Number of publishes and subscriptions that the server rejected.
     pub refusals: u64,
+    /// The connection is about to move to another server: what begins now waits for it.
+    pub moving: bool,
+}
+
+impl Link {
+    /// True if messages may be sent that an answer is expected for.
+    pub fn is_open(&self) -> bool {
+        self.up && !self.moving
+    }
 }
 
 /// An outage, with its attempts to reconnect.

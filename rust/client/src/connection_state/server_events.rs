@@ -45,6 +45,7 @@ impl ServerEvents<'_> {
             }
             if info.lame_duck_mode && !std::mem::replace(&mut state.lame_duck, true) {
                 notices.push(ConnectionEvent::LameDuck);
+                self.0.lame_duck.notify_one();
             }
         });
     }

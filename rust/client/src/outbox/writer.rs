@@ -68,7 +68,7 @@ pub(super) async fn write_queued(
         let up = {
             let link = link.borrow();
             // After a close, handing over fails, which ends this task.
-            link.up || link.closed
+            link.is_open() || link.closed
         };
         let step = shared.next(&client, up, std::mem::take(&mut handed));
         if matches!(step, WriterStep::Hand(_)) {
@@ -105,7 +105,7 @@ pub(super) async fn write_queued(
             }
             WriterStep::WaitForLink => {
                 shared.drained.notify_waiters();
-                let _gone = link.wait_for(|link| link.up || link.closed).await;
+                let _gone = link.wait_for(|link| link.is_open() || link.closed).await;
             }
             WriterStep::Empty => {
                 shared.drained.notify_waiters();

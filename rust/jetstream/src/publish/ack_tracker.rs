@@ -73,10 +73,7 @@ impl InFlightMessage {
 
     /// Its name in errors.
     pub fn about(&self) -> About {
-        match &self.body {
-            Body::Row(..) => About::Row(self.row),
-            Body::Single(single) => About::Other(format!("the message for {:?}", single.subject.as_str())),
-        }
+        self.body.about(self.row)
     }
 
     pub fn is_late(&self, now: Instant) -> bool {

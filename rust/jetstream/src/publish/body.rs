@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::publish::rows::{NULL, RowSubjects, Rows};
-use base::error::{JetError, Result};
+use base::error::{About, JetError, Result};
 use client::transport::Client;
 use wire::arena::{Arena, OWN_ALLOCATION_BYTES};
 use wire::frames::{self, PublishFrame};
@@ -151,6 +151,26 @@ impl Body {
 
     pub fn has_id(&self) -> bool {
         self.msg_id().is_some()
+    }
+
+    /// True if the message has headers of NATS beyond those that a batch can have: an expectation that the message before
+    /// may meet, or a value that comes with an ack of its own.
+    pub fn has_own_publish(&self) -> bool {
+        let of_batch = [NATS_MESSAGE_ID.as_ref(), NATS_EXPECTED_STREAM.as_ref(), "Nats-TTL"];
+        let own = match self {
+            Body::Row(rows, row) => rows.own_headers(*row),
+            Body::Single(single) => single.headers.as_ref(),
+        };
+        let mut names = own.into_iter().flat_map(HeaderMap::iter).map(|(name, _)| name.as_ref());
+        names.any(|name: &str| name.starts_with("Nats-") && !of_batch.contains(&name))
+    }
+
+    /// Its name in errors; `row` is the number of its result.
+    pub fn about(&self, row: u64) -> About {
+        match self {
+            Body::Row(..) => About::Row(row),
+            Body::Single(single) => About::Other(format!("the message for {:?}", single.subject.as_str())),
+        }
     }
 
     pub fn wire_headers(&self) -> Option<HeaderMap> {

@@ -7,11 +7,15 @@
 
 use std::collections::VecDeque;
 
-use futures_util::{FutureExt, StreamExt};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
 use crate::publish::atomic::{AtomicAck, batch_id, prepare, send};
-use crate::publish::outcome::{Fill, RowFeed};
+use crate::publish::outcome::RowFeed;
+use crate::publish::puback::Origin;
 use crate::publish::window::{ResultSink, RowToPublish, Window};
 use base::error::{JetError, Result};
 use client::Connection;
@@ -21,12 +25,13 @@ use wire::message::Message;
 
 mod execute;
 mod filling;
+mod group_commit;
 mod in_flight;
 mod questions;
 mod repair;
 mod target;
 
-use filling::{Filling, Unsent};
+use filling::{Arrival, Filling, Unsent};
 use in_flight::{Chunk, InFlight};
 use questions::event_of;
 use repair::RepairEvent;
@@ -42,16 +47,29 @@ pub struct Chunking {
     pub rows: usize,
     /// A rejected row leaves its chunk, which is sent again; otherwise the whole chunk is rejected.
     pub split: bool,
+    /// Rows arrive one by one, each with a caller of its own: a chunk takes those that wait (`group_commit`), and a chunk
+    /// without an answer does not end the feed.
+    pub live: bool,
 }
+
+/// A feed of rows.
+pub trait RowSource: Stream<Item = Result<RowToPublish>> + Send + Unpin {
+    /// Arrival of the last row.
+    fn arrived(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+impl RowSource for RowFeed {}
 
 /// Publishes the whole feed.
 pub async fn chunked(
     conn: &Connection,
-    feed: RowFeed,
-    results: &mut Fill<'_>,
+    feed: impl RowSource,
+    results: impl ResultSink,
     window: &Window,
     chunking: Chunking,
-    target: &Target,
+    target: Target,
 ) -> Result<()> {
     let inbox = conn.new_short_inbox()?;
     let mut answers = conn.subscribe(format!("{inbox}.*"))?;
@@ -60,6 +78,9 @@ pub async fn chunked(
         conn,
         feed,
         results,
+        origin: Arc::new(Origin { stream: target.stream.clone(), domain: None }),
+        is_noted: false,
+        floor: target.last_seq + 1,
         window,
         chunking,
         target,
@@ -70,24 +91,27 @@ pub async fn chunked(
         again: VecDeque::new(),
         in_flight: InFlight::new(window),
         ended: None,
-        floor: target.last_seq + 1,
     };
     conn.in_order().await;
     loop {
         if let Some((chunk, event)) = chunks.ended.take() {
-            if let Some(cause) = chunks.repair(chunk, event).await? {
-                return chunks.give_up(&cause).await;
+            match chunks.repair(chunk, event).await? {
+                Some(cause) if !chunking.live || conn.link.borrow().closed => return chunks.give_up(&cause).await,
+                _ => continue,
             }
-            continue;
         }
         chunks.send_at_hand().await?;
+        chunks.results.flush();
         if chunks.ended.is_some() {
             continue;
         }
         if chunks.in_flight.is_empty() && chunks.exhausted && chunks.filling.is_empty() {
             return Ok(());
         }
-        flying.tell(chunks.in_flight.rows(), chunks.in_flight.bytes());
+        match chunking.live {
+            true => flying.tell_publisher(chunks.in_flight.rows()),
+            false => flying.tell(chunks.in_flight.rows(), chunks.in_flight.bytes()),
+        }
         let deadline = chunks.in_flight.overdue_at(window.timeout);
         let waits = chunks.wants_rows();
         tokio::select! {
@@ -107,19 +131,21 @@ pub async fn chunked(
     }
 }
 
-struct Chunks<'a, 'o> {
+struct Chunks<'a, F, R> {
     conn: &'a Connection,
-    feed: RowFeed,
-    results: &'a mut Fill<'o>,
+    feed: F,
+    results: R,
     window: &'a Window,
     chunking: Chunking,
-    target: &'a Target,
+    target: Target,
+    origin: Arc<Origin>,
+    /// The sink knows the stream.
+    is_noted: bool,
     /// Inbox of the answers; the number of a chunk follows.
     inbox: String,
     /// Chunks so far.
     places: u64,
     filling: Filling,
-
     exhausted: bool,
     /// Chunks that were lost with a connection before their last row was sent.
     again: VecDeque<Unsent>,
@@ -130,7 +156,7 @@ struct Chunks<'a, 'o> {
     floor: u64,
 }
 
-impl Chunks<'_, '_> {
+impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
     fn is_full(&self) -> bool {
         self.filling.is_full(self.chunking.rows) || self.exhausted && !self.filling.is_empty()
     }
@@ -143,8 +169,8 @@ impl Chunks<'_, '_> {
     async fn send_at_hand(&mut self) -> Result<()> {
         while self.ended.is_none() {
             self.commit_first().await?;
-            if self.in_flight.has_refused() {
-                // The next ones would be refused too, or take the place of this one.
+            // After a refusal the next ones would be refused too, or take the place of this one.
+            if self.in_flight.has_refused() || self.conn.link.borrow().moving {
                 return Ok(());
             }
             if let Some(unsent) = self.again.pop_front() {
@@ -155,16 +181,26 @@ impl Chunks<'_, '_> {
                 self.stage(unsent).await?;
                 continue;
             }
-            while self.wants_rows() {
-                match self.feed.next().now_or_never() {
-                    Some(item) => self.take(item.transpose()?),
-                    None => return Ok(()),
-                }
+            while self.wants_rows()
+                && let Some(item) = self.feed.next().now_or_never()
+            {
+                self.take(item.transpose()?);
             }
-            if !self.is_full() || !self.in_flight.has_room(self.filling.unsent()) {
+            if !self.is_full() && !self.takes_waiting() || !self.in_flight.has_room(self.filling.unsent()) {
                 return Ok(());
             }
-            if let Some(unsent) = self.next_chunk() {
+            if self.chunking.live {
+                self.fail_overdue();
+            }
+            if self.filling.is_empty() {
+                continue;
+            }
+            if self.is_better_alone() {
+                if !self.in_flight.is_empty() {
+                    return Ok(());
+                }
+                self.publish_waiting().await?;
+            } else if let Some(unsent) = self.next_chunk() {
                 self.stage(unsent).await?;
             }
         }
@@ -180,13 +216,27 @@ impl Chunks<'_, '_> {
         let checked = filling::check(row, &body, self.conn.client.max_payload());
         match checked {
             Err(error) if self.chunking.split => self.results.failed(row, error),
-            checked => self.filling.push((row, body), checked.err()),
+            checked => {
+                let alone = self.chunking.live && body.has_own_publish();
+                self.filling.push(Arrival { row: (row, body), bad: checked.err(), at: self.feed.arrived(), alone });
+            }
+        }
+    }
+
+    /// Records a row that the stream has.
+    fn store(&mut self, row: u64, seq: u64, duplicate: bool) {
+        // The sink notes the stream by the first one.
+        if std::mem::replace(&mut self.is_noted, true) {
+            self.results.stored(row, &self.origin, seq, duplicate);
+        } else {
+            self.results.stored_in_full(row, self.origin.ack(seq, duplicate));
         }
     }
 
     /// Takes the rows of the next chunk; none if it is rejected here.
     fn next_chunk(&mut self) -> Option<Unsent> {
-        let (unsent, bad) = self.filling.take();
+        let (mut unsent, bad) = self.filling.take();
+        unsent.since = self.chunking.live.then(Instant::now);
         let Some((bad, error)) = bad else { return Some(unsent) };
         for (row, _) in unsent.rows {
             self.results.failed(row, of_chunk(row, bad, &error));
@@ -211,7 +261,7 @@ impl Chunks<'_, '_> {
             Ok(mut messages) => {
                 chunk.last = messages.pop();
                 // A row that is not sent leaves the batch incomplete, and its last row is refused.
-                if let Err(error) = send(self.conn, messages, self.window.timeout).await {
+                if let Err(error) = send(self.conn, messages, time_left(&chunk.unsent, self.window)).await {
                     chunk.event = Some(RepairEvent::Busy(error));
                 }
             }
@@ -227,14 +277,14 @@ impl Chunks<'_, '_> {
 
     /// Sends the last row of the first chunk.
     async fn commit_first(&mut self) -> Result<()> {
-        let floor = self.floor;
+        let (floor, window) = (self.floor, self.window);
         let Some(chunk) = self.in_flight.first_mut().filter(|chunk| chunk.committed_at.is_none()) else {
             return Ok(());
         };
         chunk.committed_at = Some(Instant::now());
         chunk.floor = floor;
         let event = match (chunk.event.take(), chunk.last.take()) {
-            (None, Some(last)) => match send(self.conn, vec![last], self.window.timeout).await {
+            (None, Some(last)) => match send(self.conn, vec![last], time_left(&chunk.unsent, window)).await {
                 Ok(()) => return Ok(()),
                 Err(error @ JetError::Timeout { .. }) => RepairEvent::Busy(error),
                 Err(_) => RepairEvent::Lost(chunk.id.clone()),
@@ -298,9 +348,15 @@ impl Chunks<'_, '_> {
                 chunk.event.take().unwrap_or_else(|| event_of(None, error.of_stream(stream)))
             }
             Ok(AtomicAck { stream: Some(stream), seq: Some(last), count: Some(stored), .. }) if stored == count => {
-                self.results.set_batch(&stream, chunk.rows(), last);
                 self.floor = self.floor.max(last + 1);
-                self.in_flight.stored();
+                if stream != self.origin.stream {
+                    // Its subjects belong to another stream by now.
+                    (self.origin, self.is_noted) = (Arc::new(Origin { stream, domain: None }), false);
+                }
+                let Some(chunk) = self.in_flight.stored() else { return };
+                for (seq, (row, _)) in ((last + 1).saturating_sub(count)..).zip(&chunk.unsent.rows) {
+                    self.store(*row, seq, false);
+                }
                 return;
             }
             _ => RepairEvent::Lost(chunk.id.clone()),
@@ -321,11 +377,20 @@ impl Chunks<'_, '_> {
         for (row, _) in staged.chain(self.filling.take_all()) {
             self.results.failed(row, cause.clone());
         }
+        self.results.flush();
         while let Some((row, _)) = self.feed.next().await.transpose()? {
             self.results.failed(row, cause.clone());
+            if self.chunking.live {
+                self.results.flush();
+            }
         }
         Ok(())
     }
+}
+
+/// Time that is left to send rows.
+fn time_left(unsent: &Unsent, window: &Window) -> Duration {
+    unsent.since.map_or(window.timeout, |since| (since + window.timeout).saturating_duration_since(Instant::now()))
 }
 
 /// Returns the refusal of a chunk by the answer to its first row.

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
+use crate::publish::durable::durable;
 use crate::publish::window::{ResultSink, RowToPublish, Window, run};
 use base::error::{JetError, Result};
 use client::Connection;
@@ -69,7 +70,7 @@ impl Urgent {
     }
 }
 
-struct Channel {
+pub struct Channel {
     receive: UnboundedReceiver<Vec<Feed>>,
     now: std::vec::IntoIter<Feed>,
     urgent: Arc<Urgent>,
@@ -110,8 +111,33 @@ impl Publisher {
         results: impl ResultSink + 'static,
         failed: impl Fn(JetError) + Clone + Send + 'static,
     ) -> Result<Self> {
-        let (send, receive) = unbounded_channel();
         let (for_loop, urgent) = (conn.clone(), window.urgent.clone());
+        Self::spawn(conn, urgent, failed, |feed| async move { run(&for_loop, feed, results, window).await })
+    }
+
+    /// Starts a publisher that stores messages in atomic batches of those that wait.
+    pub fn start_durable(
+        conn: Arc<Connection>,
+        window: Window,
+        results: impl ResultSink + Clone + 'static,
+        failed: impl Fn(JetError) + Clone + Send + 'static,
+    ) -> Result<Self> {
+        let (for_loop, urgent, panicked) = (conn.clone(), window.urgent.clone(), failed.clone());
+        Self::spawn(
+            conn,
+            urgent,
+            failed,
+            |feed| async move { durable(for_loop, feed, results, window, panicked).await },
+        )
+    }
+
+    fn spawn<W: Future<Output = Result<()>> + Send + 'static>(
+        conn: Arc<Connection>,
+        urgent: Arc<Urgent>,
+        failed: impl Fn(JetError) + Clone + Send + 'static,
+        work: impl FnOnce(Channel) -> W + Send + 'static,
+    ) -> Result<Self> {
+        let (send, receive) = unbounded_channel();
         let counted = urgent.clone();
         let failure = Arc::new(OnceLock::new());
         let known = failure.clone();
@@ -120,13 +146,13 @@ impl Publisher {
             failed(error);
         };
         let panicked = failed.clone();
-        let work = async move {
+        let running = async move {
             let feed = Channel { receive, now: Vec::new().into_iter(), urgent: counted };
-            if let Err(error) = run(&for_loop, feed, results, window).await {
+            if let Err(error) = work(feed).await {
                 failed(error);
             }
         };
-        let task = spawn(work, panicked)?;
+        let task = spawn(running, panicked)?;
         Ok(Publisher { send: Some(send), conn, task: Some(task), urgent, failure })
     }
 

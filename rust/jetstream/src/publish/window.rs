@@ -86,6 +86,24 @@ pub trait ResultSink: Send {
     fn flush(&mut self) {}
 }
 
+impl<R: ResultSink> ResultSink for &mut R {
+    fn stored(&mut self, row: u64, origin: &Arc<Origin>, seq: u64, duplicate: bool) {
+        (**self).stored(row, origin, seq, duplicate);
+    }
+
+    fn stored_in_full(&mut self, row: u64, ack: PubAck) {
+        (**self).stored_in_full(row, ack);
+    }
+
+    fn failed(&mut self, row: u64, err: JetError) {
+        (**self).failed(row, err);
+    }
+
+    fn flush(&mut self) {
+        (**self).flush();
+    }
+}
+
 /// Sends all messages of the feed and returns when each has its result. An error of the feed ends it immediately.
 pub async fn run(
     conn: &Connection,
@@ -293,17 +311,19 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
         Ok(())
     }
 
-    /// True if the link is up and the one that was seen last.
+    /// True if the link takes messages and is the one that was seen last.
     fn is_up(&self) -> bool {
         let link = self.conn.link.borrow();
-        link.up && link.breaks == self.link.breaks
+        link.is_open() && link.breaks == self.link.breaks
     }
 
-    /// Reports messages in flight to the metrics. Publishers report theirs when they publish.
+    /// Reports messages in flight.
     fn report_in_flight(&mut self) {
+        let messages = self.tracker.len() + self.no_responders.len();
         if self.window.is_batch {
-            let bytes = self.tracker.bytes() + self.no_responders.bytes();
-            self.in_flight_guard.tell(self.tracker.len() + self.no_responders.len(), bytes);
+            self.in_flight_guard.tell(messages, self.tracker.bytes() + self.no_responders.bytes());
+        } else {
+            self.in_flight_guard.tell_publisher(messages);
         }
     }
 

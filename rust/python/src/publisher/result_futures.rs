@@ -157,6 +157,13 @@ pub struct ResultFutures {
     pub ready: Vec<(u64, RowResult)>,
 }
 
+impl Clone for ResultFutures {
+    /// Shares the futures; the results collected so far are not copied.
+    fn clone(&self) -> Self {
+        ResultFutures { shared: self.shared.clone(), mailbox: self.mailbox.clone(), ready: Vec::new() }
+    }
+}
+
 impl ResultSink for ResultFutures {
     fn stored(&mut self, row: u64, origin: &Arc<Origin>, seq: u64, duplicate: bool) {
         self.ready.push((row, RowResult::Stored { origin: origin.clone(), seq, duplicate }));

@@ -5,28 +5,31 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::Chunks;
 use super::filling::Unsent;
 use super::in_flight::Chunk;
 use super::questions::Questions;
 use super::repair::{Repair, RepairEvent, RepairPolicy, RepairRow, RepairStep, RowEnd};
+use super::{Chunks, RowSource};
 use crate::api::MAX_ATOMIC_ROWS;
 use crate::publish::atomic::{batch_id, send};
 use crate::publish::no_responders::{NoResponderRetry, RETRY_INTERVAL};
 use crate::publish::window::{ResultSink, RowToPublish, silence};
-use base::error::{JetError, Result};
+use base::error::{About, JetError, Result};
 use wire::nats::HeaderMap;
 
 /// Time for questions about a chunk whose timeout is over.
 const LATE_QUESTIONS: Duration = Duration::from_secs(2);
 
-impl Chunks<'_, '_> {
+impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
     /// Repairs the first chunk. Returns the reason why no further rows are sent, if there is one.
     pub(super) async fn repair(&mut self, chunk: Chunk, first: RepairEvent) -> Result<Option<JetError>> {
-        let Chunk { unsent: Unsent { rows: mut left, .. }, committed_at, floor, .. } = chunk;
+        let Chunk { unsent: Unsent { rows: mut left, since, .. }, committed_at, floor, .. } = chunk;
         let sent = committed_at.unwrap_or_else(Instant::now);
         let timeout = self.window.timeout;
-        let deadline = (sent + timeout).max(Instant::now() + timeout.min(LATE_QUESTIONS));
+        let deadline = (since.unwrap_or(sent) + timeout).max(Instant::now() + timeout.min(LATE_QUESTIONS));
+        if self.chunking.live && matches!(first, RepairEvent::Lost(_)) {
+            self.refresh_target(deadline).await;
+        }
         let policy = RepairPolicy {
             resend: self.window.resend,
             split: self.chunking.split,
@@ -49,7 +52,7 @@ impl Chunks<'_, '_> {
                 end = Some(cause.clone());
                 RepairEvent::Late(repair.last_cause().cloned().unwrap_or(cause))
             } else {
-                let questions = Questions { conn: self.conn, target: self.target, window: self.window, deadline };
+                let questions = Questions { conn: self.conn, target: &self.target, window: self.window, deadline };
                 questions.execute(&step, &repair, &left, &mut retry, floor).await?
             };
             self.make_way(&event).await;
@@ -80,13 +83,16 @@ impl Chunks<'_, '_> {
     fn end_rows(&mut self, repair: &mut Repair, left: &mut Vec<RowToPublish>) {
         for (row, end) in repair.take_ended() {
             match end {
-                RowEnd::Stored { seq, duplicate } => {
-                    self.results.outcome.note_stream(&self.target.stream);
-                    self.results.set_stored(row, seq, duplicate);
+                RowEnd::Stored { seq, duplicate } => self.store(row, seq, duplicate),
+                RowEnd::Failed(JetError::Unconfirmed { what: About::Row(_) }) => {
+                    let body = left.iter().find(|(number, _)| *number == row);
+                    let what = body.map_or(About::Row(row), |(_, body)| body.about(row));
+                    self.results.failed(row, JetError::Unconfirmed { what });
                 }
                 RowEnd::Failed(error) => self.results.failed(row, error),
             }
         }
+        self.results.flush();
         let mut kept = repair.left().iter().map(|row| row.row).peekable();
         left.retain(|(row, _)| kept.next_if_eq(row).is_some());
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use tokio::time::Instant;
+
 use super::questions::EXPECTED_LAST_MSG_ID;
 use crate::publish::body::Body;
 use crate::publish::window::RowToPublish;
@@ -12,16 +14,31 @@ use base::error::{JetError, Result};
 pub struct Unsent {
     pub rows: Vec<RowToPublish>,
     pub bytes: usize,
+    /// Begin of the timeout of its rows; none for the rows of one call.
+    pub since: Option<Instant>,
+    /// Its row is published by itself.
+    pub alone: bool,
+}
+
+/// A row of the feed.
+pub struct Arrival {
+    pub row: RowToPublish,
+    /// The reason why it cannot be sent.
+    pub bad: Option<JetError>,
+    pub at: Instant,
+    pub alone: bool,
 }
 
 #[derive(Default)]
 pub struct Filling {
     unsent: Unsent,
+    /// Arrivals of the rows.
+    times: Vec<Instant>,
     ids: HashSet<String>,
     /// A row that cannot be sent; its chunk is rejected with it.
     bad: Option<(u64, JetError)>,
-    /// A row whose id is in the chunk already, and the reason if it cannot be sent.
-    held: Option<(RowToPublish, Option<JetError>)>,
+    /// A row that begins the next chunk: its id is in this one already, or one of both is published by itself.
+    held: Option<Arrival>,
 }
 
 impl Filling {
@@ -31,39 +48,58 @@ impl Filling {
 
     /// True if the chunk takes no more rows.
     pub fn is_full(&self, rows: usize) -> bool {
-        self.unsent.rows.len() >= rows || self.held.is_some()
+        self.unsent.rows.len() >= rows || self.unsent.alone || self.held.is_some()
     }
 
     pub fn unsent(&self) -> &Unsent {
         &self.unsent
     }
 
-    /// Adds a row, with the reason if it cannot be sent.
-    pub fn push(&mut self, (row, body): RowToPublish, bad: Option<JetError>) {
-        if body.msg_id().is_some_and(|id| self.ids.contains(id)) {
-            // The server rejects a batch with an id twice; behind the first chunk the row is a duplicate.
-            self.held = Some(((row, body), bad));
+    /// Adds a row.
+    pub fn push(&mut self, arrival: Arrival) {
+        // The server rejects a batch with an id twice; behind the first chunk the row is a duplicate.
+        let known = arrival.row.1.msg_id().is_some_and(|id| self.ids.contains(id));
+        if known || arrival.alone && !self.is_empty() {
+            self.held = Some(arrival);
             return;
         }
+        let Arrival { row: (row, body), bad, at, alone } = arrival;
         self.bad = self.bad.take().or_else(|| Some((row, bad?)));
         self.ids.extend(body.msg_id().map(str::to_owned));
-        self.unsent.bytes += body.size();
-        self.unsent.rows.push((row, body));
+        let unsent = &mut self.unsent;
+        unsent.bytes += body.size();
+        unsent.alone = alone;
+        unsent.rows.push((row, body));
+        self.times.push(at);
     }
 
     /// Takes the chunk, and its row that cannot be sent. The row that it held begins the next one.
     pub fn take(&mut self) -> (Unsent, Option<(u64, JetError)>) {
         let Filling { unsent, bad, held, .. } = std::mem::take(self);
-        if let Some((row, bad)) = held {
-            self.push(row, bad);
+        if let Some(arrival) = held {
+            self.push(arrival);
         }
         (unsent, bad)
+    }
+
+    /// Takes the rows that arrived before this time.
+    pub fn take_earlier(&mut self, time: Instant) -> Vec<RowToPublish> {
+        // Rows arrive in order.
+        let earlier = self.times.partition_point(|at| *at < time);
+        self.times.drain(..earlier);
+        let taken: Vec<_> = self.unsent.rows.drain(..earlier).collect();
+        self.unsent.bytes -= taken.iter().map(|(_, body)| body.size()).sum::<usize>();
+        if self.is_empty() {
+            // The row that is held is the first one now.
+            self.take();
+        }
+        taken
     }
 
     /// Takes all rows.
     pub fn take_all(&mut self) -> impl Iterator<Item = RowToPublish> + use<> {
         let Filling { unsent, held, .. } = std::mem::take(self);
-        unsent.rows.into_iter().chain(held.map(|(row, _)| row))
+        unsent.rows.into_iter().chain(held.map(|arrival| arrival.row))
     }
 }
 

@@ -119,7 +119,9 @@ impl InFlight {
             true => timeout.min(PATIENCE_WITH_IDS),
             false => timeout,
         };
-        Some(chunk.committed_at? + patience)
+        let deadline = chunk.unsent.since.map(|since| since + timeout);
+        let answer_by = chunk.committed_at? + patience;
+        Some(deadline.map_or(answer_by, |deadline| deadline.min(answer_by)))
     }
 
     pub fn push(&mut self, chunk: Chunk) {
@@ -162,14 +164,15 @@ impl InFlight {
         }
     }
 
-    /// Removes the first chunk, which was stored.
-    pub fn stored(&mut self) {
-        self.pop();
+    /// Takes the first chunk, which was stored.
+    pub fn stored(&mut self) -> Option<Chunk> {
+        let chunk = self.pop();
         self.row_limit.answered(Instant::now());
         self.stored += 1;
         if self.stored.is_multiple_of(STORED_TO_GROW) {
             self.chunk_limit = (self.chunk_limit + 1).min(MAX_CHUNKS);
         }
+        chunk
     }
 
     /// Records a chunk that the server refused.

@@ -76,7 +76,9 @@ impl Questions<'_> {
     /// Sends the rows as a batch with this inbox.
     pub async fn send(&self, inbox: &str, rows: &[RowToPublish]) -> RepairEvent {
         match attempt(self.conn, inbox, rows, self.target.expected_by(rows), self.timeout()).await {
-            Ok(Committed { last, .. }) => RepairEvent::Stored(last),
+            Ok(Committed { last, stream }) if stream == self.target.stream => RepairEvent::Stored(last),
+            // Its subjects belong to another stream by now, of which the repair knows nothing.
+            Ok(_) => RepairEvent::Lost(batch_id(inbox).to_owned()),
             Err(JetError::Batch { row, cause }) => {
                 let at = row.and_then(|row| rows.iter().position(|(number, _)| *number == row));
                 event_of(at, *cause)

@@ -1,0 +1,114 @@
+//! Moves the connection to another server when its server announces its shutdown (lame duck mode, ADR-5).
+//!
+//! A server in that mode closes its connections one after the other, whatever is on its way. So the connection leaves first,
+//! at a moment in which nothing is unanswered: what begins meanwhile waits. Without such a moment it stays until the server
+//! closes it, and then reconnects as after any disconnect.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use crate::connect::trip;
+use crate::connection_state::ConnectionState;
+use crate::pool::random;
+use crate::request::PendingRequests;
+use crate::traffic::Traffic;
+use crate::transport::Client;
+
+/// A client waits for a random part of this, because all clients of the server move.
+const JITTER: Duration = Duration::from_secs(1);
+/// Longest time for which new messages wait. A server closes nothing for its grace period, 10 s by default.
+const HOLD: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(2);
+const ATTEMPTS: u32 = 5;
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+pub struct LameDuck {
+    client: Client,
+    state: Arc<ConnectionState>,
+    traffic: Arc<Traffic>,
+    requests: PendingRequests,
+}
+
+impl LameDuck {
+    pub fn new(client: Client, state: Arc<ConnectionState>, traffic: Arc<Traffic>, requests: PendingRequests) -> Self {
+        LameDuck { client, state, traffic, requests }
+    }
+
+    /// Moves the connection whenever its server announces its shutdown, until it is closed.
+    pub async fn run(self) {
+        let mut link = self.state.link.subscribe();
+        loop {
+            tokio::select! {
+                () = self.state.lame_duck.notified() => {}
+                _ = link.wait_for(|link| link.closed) => return,
+            }
+            let breaks = link.borrow().breaks;
+            let gone = async {
+                // Its guard would keep the link from being changed by the end of the hold.
+                drop(link.wait_for(|link| link.closed || link.breaks != breaks).await);
+            };
+            tokio::select! {
+                () = self.move_away() => {}
+                () = gone => {}
+            }
+        }
+    }
+
+    async fn move_away(&self) {
+        sleep(JITTER.mul_f64(random())).await;
+        for _ in 0..ATTEMPTS {
+            if self.state.pool().count() < 2 {
+                return;
+            }
+            let hold = Hold::new(&self.state);
+            if timeout(HOLD, self.answered()).await.is_ok() {
+                // Messages that are routed here would be lost with the link.
+                self.client.take_no_more();
+                let breaks = self.state.link.borrow().breaks;
+                let _late = timeout(HOLD, trip(&self.client, &self.state, breaks)).await;
+                if let Some(addr) = self.state.current() {
+                    // It takes no new connections.
+                    self.state.pool().suspect(&addr);
+                }
+                self.client.force_reconnect();
+                // This ends with the link, and the hold with it.
+                return std::future::pending().await;
+            }
+            drop(hold);
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until nothing is unanswered, and the server has taken what was sent.
+    async fn answered(&self) {
+        let last = self.requests.last();
+        let breaks = self.state.link.borrow().breaks;
+        loop {
+            while self.traffic.unanswered() > 0 || self.requests.is_any(last) {
+                sleep(LOOK_INTERVAL).await;
+            }
+            let taken = matches!(trip(&self.client, &self.state, breaks).await, Ok(true));
+            if taken && self.traffic.unanswered() == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// What begins waits, as long as this lives.
+struct Hold<'a>(&'a ConnectionState);
+
+impl<'a> Hold<'a> {
+    fn new(state: &'a ConnectionState) -> Self {
+        state.link.send_modify(|link| link.moving = true);
+        Hold(state)
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.link.send_modify(|link| link.moving = false);
+    }
+}
