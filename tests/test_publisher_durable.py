@@ -184,7 +184,7 @@ async def test_without_ids_an_outcome_is_known_or_an_error(own: JetStreamContext
         known = {seq: number for number, seq in results.items() if isinstance(seq, int)}
         assert known.items() <= stored.items()
         assert set(stored.values()) - set(known.values()) <= unknown
-        # Those that were published one by one, and a batch that nobody can find.
+        # Those that were published one by one, and a batch that cannot be found.
         assert all(isinstance(result, int) or number in unknown for number, result in results.items())
         assert all('the message for "s.a"' in str(results[number]) for number in unknown)
 

@@ -6,6 +6,7 @@ import pytest
 
 from ..yardstick import (
     attribution,
+    cluster_soak,
     dedup,
     half_open,
     hostile,
@@ -22,6 +23,11 @@ from ..yardstick.figures import check
 
 async def test_attribution() -> None:
     check(await attribution.measure(**attribution.SHORT))
+
+
+@pytest.mark.timeout(400)
+async def test_cluster_soak() -> None:
+    check(await cluster_soak.measure(**cluster_soak.SHORT))
 
 
 async def test_dedup() -> None:

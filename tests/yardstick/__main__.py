@@ -47,6 +47,7 @@ EXPERIMENTS = {
     "ROLLBACK": "rollback",
     "STORES": "stores",
     "CRASH": "crash",
+    "CLUSTER-SOAK": "cluster_soak",
 }
 DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
 # Seconds until an experiment counts as hung.

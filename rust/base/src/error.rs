@@ -175,7 +175,7 @@ impl std::fmt::Display for About {
 }
 
 impl JetError {
-    /// True if there was no answer, not even that nobody answers.
+    /// True if there was no answer, not even 503 No Responders.
     pub fn is_unanswered(&self) -> bool {
         matches!(self, JetError::Timeout { .. } | JetError::Unanswered { .. })
     }

@@ -97,7 +97,7 @@ impl LameDuck {
     }
 }
 
-/// What begins waits, as long as this lives.
+/// New messages wait as long as this lives.
 struct Hold<'a>(&'a ConnectionState);
 
 impl<'a> Hold<'a> {
