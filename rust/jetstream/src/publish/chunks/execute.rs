@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::filling::Unsent;
 use super::in_flight::Chunk;
-use super::questions::Questions;
+use super::questions::{QUESTION_TIMEOUT, Questions};
 use super::repair::{Repair, RepairEvent, RepairPolicy, RepairRow, RepairStep, RowEnd};
 use super::{Chunks, RowSource};
 use crate::api::MAX_ATOMIC_ROWS;
@@ -27,14 +27,13 @@ impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
         let sent = committed_at.unwrap_or_else(Instant::now);
         let timeout = self.window.timeout;
         let deadline = (since.unwrap_or(sent) + timeout).max(Instant::now() + timeout.min(LATE_QUESTIONS));
-        if self.chunking.live && matches!(first, RepairEvent::Lost(_)) {
-            self.refresh_target(deadline).await;
-        }
-        let policy = RepairPolicy {
-            resend: self.window.resend,
-            split: self.chunking.split,
-            window: self.target.duplicate_window,
+        let window = match first {
+            _ if !self.chunking.live => self.target.duplicate_window,
+            RepairEvent::Lost(_) => self.refresh_target(deadline).await,
+            // A later attempt may be lost.
+            _ => self.refresh_target(deadline.min(Instant::now() + QUESTION_TIMEOUT)).await,
         };
+        let policy = RepairPolicy { resend: self.window.resend, split: self.chunking.split, window };
         let rows = left.iter().map(|(row, body)| RepairRow { row: *row, has_id: body.has_id() }).collect();
         self.make_way(&first).await;
         let mut repair = Repair::new(rows, policy, first, sent.elapsed());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::stream;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::questions::QUESTION_TIMEOUT;
 use super::{Chunks, RowSource, Target, Unsent};
 use crate::api::Api;
 use crate::publish::no_responders::RETRY_INTERVAL;
@@ -15,7 +16,6 @@ use base::error::Result;
 /// Fewer rows are published one by one: an atomic batch costs the server files of its own, as much as to sync about as
 /// many rows.
 const MIN_BATCH: usize = 16;
-const REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
     /// True if the rows that wait are the next chunk.
@@ -45,10 +45,10 @@ impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
         }
     }
 
-    /// Asks for the stream's configuration, which may have changed since the loop began. Without an answer nothing is
-    /// assumed of its duplicate window.
-    pub(super) async fn refresh_target(&mut self, deadline: Instant) {
-        let api = Api::new(self.conn, &self.window.prefix).within(REFRESH_TIMEOUT);
+    /// Asks for the stream's configuration, which may have changed since the loop began. Returns the duplicate window that
+    /// certainly holds for a chunk that was sent before; zero without an answer.
+    pub(super) async fn refresh_target(&mut self, deadline: Instant) -> Duration {
+        let api = Api::new(self.conn, &self.window.prefix).within(QUESTION_TIMEOUT);
         let answer = timeout_at(deadline, async {
             loop {
                 match api.stream_info(&self.target.stream).await {
@@ -60,8 +60,12 @@ impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
             }
         });
         match answer.await {
-            Ok(Ok(info)) => self.target = Target::new(self.target.stream.clone(), info),
-            _ => self.target.duplicate_window = Duration::ZERO,
+            Ok(Ok(info)) => {
+                let before = self.target.duplicate_window;
+                self.target = Target::new(self.target.stream.clone(), info);
+                before.min(self.target.duplicate_window)
+            }
+            _ => Duration::ZERO,
         }
     }
 }

@@ -39,7 +39,7 @@ pub const TOO_MANY_BATCHES: i64 = 10210;
 const OF_ALL_ROWS: [i64; 8] = [10174, 10199, 10109, 10077, 10023, 10002, 10047, 10028];
 /// Ids that are asked for at a time.
 const IDS_AT_ONCE: usize = 256;
-const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
+pub const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Messages that are looked at for one of a batch.
 const MAX_LOOKED_AT: usize = 10_000;
 
