@@ -18,7 +18,7 @@ from .survive.tools import places
 from .tools import cluster, until
 
 # A server closes no connection within the grace period, so a client that is gone has left by itself.
-PATIENT = "lame_duck_duration: 60s\nlame_duck_grace_period: 50s"
+PATIENT = "lame_duck_duration: 120s\nlame_duck_grace_period: 100s"
 Servers = dict[str, NatsServer]
 
 
@@ -41,7 +41,7 @@ async def connect(servers: Servers, **options: object) -> Client:
 
 
 async def moved(nc: Client, servers: Servers) -> None:
-    await until(lambda: nc.is_connected and nc.connected_server_version and nc.stats["reconnects"] == 1, 30)
+    await until(lambda: nc.is_connected and nc.connected_server_version and nc.stats["reconnects"] == 1, 80)
     assert nc.connected_url.netloc != servers["n0"].url.removeprefix("nats://")  # type: ignore[union-attr]
 
 

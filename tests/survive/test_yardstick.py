@@ -25,7 +25,7 @@ async def test_attribution() -> None:
     check(await attribution.measure(**attribution.SHORT))
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 async def test_cluster_soak() -> None:
     check(await cluster_soak.measure(**cluster_soak.SHORT))
 

@@ -23,7 +23,7 @@ ping_interval: "2s"
 ping_max: 2
 cluster {{ name: C, listen: 127.0.0.1:{port}, routes: [{routes}], no_advertise: true, advertise: "127.0.0.1:9" }}
 """
-RECOVERY = 90.0
+RECOVERY = 180.0
 
 
 class Route(Proxy):

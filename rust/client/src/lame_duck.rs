@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::connect::trip;
 use crate::connection_state::ConnectionState;
@@ -18,8 +18,11 @@ use crate::transport::Client;
 
 /// A client waits for a random part of this, because all clients of the server move.
 const JITTER: Duration = Duration::from_secs(1);
-/// Longest time for which new messages wait. A server closes nothing for its grace period, 10 s by default.
+/// Longest time for which new messages wait for the responses of requests.
 const HOLD: Duration = Duration::from_secs(1);
+/// Longest time for which they wait for acks, which a slow stream delays. A server closes nothing for its grace period,
+/// 10 s by default.
+const HOLD_FOR_ACKS: Duration = Duration::from_secs(8);
 const PAUSE: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 5;
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -63,7 +66,7 @@ impl LameDuck {
                 return;
             }
             let hold = Hold::new(&self.state);
-            if timeout(HOLD, self.answered()).await.is_ok() {
+            if timeout(HOLD_FOR_ACKS, self.answered()).await.unwrap_or(false) {
                 // Messages that are routed here would be lost with the link.
                 self.client.take_no_more();
                 let breaks = self.state.link.borrow().breaks;
@@ -81,18 +84,22 @@ impl LameDuck {
         }
     }
 
-    /// Waits until nothing is unanswered, and the server has taken what was sent.
-    async fn answered(&self) {
-        let last = self.requests.last();
+    /// Waits until nothing is unanswered, and the server has taken what was sent. False if a request waits for long.
+    async fn answered(&self) -> bool {
+        let (begin, last) = (Instant::now(), self.requests.last());
         let breaks = self.state.link.borrow().breaks;
         loop {
-            while self.traffic.unanswered() > 0 || self.requests.is_any(last) {
-                sleep(LOOK_INTERVAL).await;
+            if self.requests.is_any(last) {
+                if begin.elapsed() >= HOLD {
+                    return false;
+                }
+            } else if self.traffic.unanswered() == 0
+                && matches!(trip(&self.client, &self.state, breaks).await, Ok(true))
+                && self.traffic.unanswered() == 0
+            {
+                return true;
             }
-            let taken = matches!(trip(&self.client, &self.state, breaks).await, Ok(true));
-            if taken && self.traffic.unanswered() == 0 {
-                return;
-            }
+            sleep(LOOK_INTERVAL).await;
         }
     }
 }
