@@ -20,9 +20,9 @@ use crate::transport::Client;
 const JITTER: Duration = Duration::from_secs(1);
 /// Longest time for which new messages wait for the responses of requests.
 const HOLD: Duration = Duration::from_secs(1);
-/// Longest time for which they wait for acks, which a slow stream delays. A server closes nothing for its grace period,
-/// 10 s by default.
-const HOLD_FOR_ACKS: Duration = Duration::from_secs(8);
+/// Longest time for which they wait for acks, which a slow stream delays: less than the timeout of most requests. A
+/// server closes nothing for its grace period, 10 s by default.
+const HOLD_FOR_ACKS: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 5;
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
