@@ -1,1 +1,1 @@
-"""Partitioned consumer groups: the design of orbit.go's pcgroups, whose groups are shared with members in Go and Java."""
+"""Partitioned consumer groups: the design of orbit.go's pcgroups, shared with members in Go and Java."""
