@@ -97,7 +97,7 @@ async def test_close_sends_what_is_queued(nats_url: str, stream: str) -> None:
 async def test_close_does_not_wait_for_a_dead_server(own_server: NatsServer) -> None:
     nc = await jetarrow.connect(own_server.url)
     own_server.kill()
-    await asyncio.wait_for(nc.close(), 2)
+    await asyncio.wait_for(nc.close(), 10)
 
 
 def test_several_loops_in_several_threads(nats_url: str, stream: str) -> None:

@@ -122,7 +122,7 @@ def test_time_to_live(older: tuple[int, NatsServer]) -> None:
         js.add_stream(name="S", subjects=["s"], allow_msg_ttl=True if minor >= 11 else None)
         calls = {
             "publish": lambda: js.publish("s", b"x", msg_ttl=60),
-            "publish_async": lambda: js.publish_async("s", b"x", msg_ttl=60).result(5),
+            "publish_async": lambda: js.publish_async("s", b"x", msg_ttl=60).result(20),
             "publish_batch": lambda: js.publish_batch("s", [b"x"], msg_ttl=60).raise_for_errors(),
         }
         for call in calls.values():

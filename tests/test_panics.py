@@ -118,13 +118,13 @@ async def test_panic_in_a_publisher_fails_its_futures(js: JetStreamContext, stre
     await (await publisher.publish(b"stored"))
     _jetarrow.force_panic("publisher")
     futures = [await publisher.publish(b"x") for _ in range(300)]
-    outcomes = await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 5)
+    outcomes = await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 20)
     failures = {str(outcome) for outcome in outcomes if isinstance(outcome, RuntimeError)}
     assert failures == {"internal error (please report it): forced in Publisher"}
     assert isinstance(outcomes[-1], RuntimeError)
     with pytest.raises(RuntimeError, match="forced in Publisher"):
         await (await publisher.publish(b"later"))
-    await asyncio.wait_for(publisher.flush(), 5)
+    await asyncio.wait_for(publisher.flush(), 20)
     assert publisher.pending == 0
 
 
@@ -166,7 +166,7 @@ async def test_panic_in_a_delivering_subscription_is_reported(told: Client, even
     await told.publish("panic.c", b"x")
     if kind == "future":
         with pytest.raises(RuntimeError, match="forced in Subscription"):
-            await asyncio.wait_for(future, 5)
+            await asyncio.wait_for(future, 20)
     else:
         await until(lambda: events)
         assert ["forced in Subscription" in event for event in events] == [True]
@@ -192,9 +192,9 @@ async def test_panic_in_the_outbox_closes_the_connection(told: Client, events: l
         await told.subscribe("panic.more")
     # The panic may have been reported already.
     with pytest.raises(Exception, match=r"forced in Outbox|closed"):
-        await asyncio.wait_for(told.flush(), 5)
+        await asyncio.wait_for(told.flush(), 20)
     with pytest.raises(RuntimeError, match="forced in Outbox"):
-        await asyncio.wait_for(answer, 5)
+        await asyncio.wait_for(answer, 20)
     with pytest.raises(RuntimeError, match="forced in Outbox"):
         async for _ in sub.messages:
             pass
@@ -226,7 +226,7 @@ async def test_panic_in_the_connection_task_closes_the_connection(told: Client, 
     _jetarrow.force_panic("connection")
     await told._session.run(told._session.native.force_reconnect())
     with pytest.raises(RuntimeError, match="forced in Connection"):
-        await asyncio.wait_for(request, 5)
+        await asyncio.wait_for(request, 20)
     with pytest.raises(RuntimeError, match="forced in Connection"):
         async for _ in sub.messages:
             pass
@@ -237,7 +237,7 @@ async def test_panic_while_connecting_fails_the_connect(nats_url: str) -> None:
     # Not "connection": a client of an earlier test that reconnects would panic instead.
     _jetarrow.force_panic("firstconnect")
     with pytest.raises(RuntimeError, match="forced in FirstConnect"):
-        await asyncio.wait_for(jetarrow.connect(nats_url), 5)
+        await asyncio.wait_for(jetarrow.connect(nats_url), 20)
 
 
 def test_panics_are_logged_at_interpreter_exit(nats_url: str) -> None:

@@ -18,9 +18,9 @@ from .tools import in_threads
 def test_sync_publisher_returns_futures(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     futures = [sync_js.publish_async(f"{stream}.a", b"%d" % i) for i in range(2_000)]
     sync_js.publish_async_completed()
-    assert (sync_js.publish_async_pending(), [f.result(5).seq for f in futures]) == (0, list(range(1, 2_001)))
+    assert (sync_js.publish_async_pending(), [f.result(20).seq for f in futures]) == (0, list(range(1, 2_001)))
     with pytest.raises(js_errors.NoStreamResponseError):
-        sync_js.publish_async("nobody.listens", b"").result(5)
+        sync_js.publish_async("nobody.listens", b"").result(20)
     with sync_js.publisher(f"{stream}.b", max_inflight=10) as publisher:
         later = [publisher.publish(b"x", msg_id=str(i)) for i in range(500)]
         publisher.flush()
@@ -56,7 +56,7 @@ def test_sync_publisher_limit_raises_when_full(own_server: NatsServer) -> None:
         with pytest.raises(js_errors.TooManyStalledMsgsError):
             js.publish_async("s.a", b"x", wait_stall=0.1)
         own_server.resume()
-        assert [future.result(5).seq for future in futures] == [1, 2]
+        assert [future.result(20).seq for future in futures] == [1, 2]
 
 
 @pytest.mark.parametrize("looked", [False, True])

@@ -270,7 +270,7 @@ async def test_heartbeats_do_not_prolong_a_wait(js: JetStreamContext, stream: st
     """Heartbeats that arrive more often than the timeout do not restart it."""
     sub = await js.subscribe(f"{stream}.>", ordered_consumer=ordered, idle_heartbeat=0.1)
     with pytest.raises(errors.TimeoutError):
-        await asyncio.wait_for(sub.next_msg(timeout=0.35), 5)
+        await asyncio.wait_for(sub.next_msg(timeout=0.35), 20)
     await sub.unsubscribe()
 
 
@@ -284,7 +284,7 @@ async def test_deleted_ordered_consumer_is_detected_across_short_waits(js: JetSt
     async def come() -> bool:
         # A call that hangs raises Python's own TimeoutError, which is not suppressed.
         with suppress(errors.TimeoutError):
-            found.append(await asyncio.wait_for(sub.next_msg(timeout=0.2), 5))
+            found.append(await asyncio.wait_for(sub.next_msg(timeout=0.2), 20))
         return bool(found)
 
     await until(come)

@@ -294,7 +294,7 @@ async def test_read_follow_continues_with_new_messages(js: JetStreamContext, str
         for more in range(3):
             waiting = asyncio.ensure_future(anext(reader))
             await js.publish(f"{stream}.a", b"%d" % more)
-            seen += (await asyncio.wait_for(waiting, 5)).seqs.to_pylist()
+            seen += (await asyncio.wait_for(waiting, 20)).seqs.to_pylist()
         assert reader.position == 104
     assert seen == list(range(1, 104))
     await no_consumer_stays(js, stream)

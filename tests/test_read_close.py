@@ -24,8 +24,8 @@ async def test_close_ends_pending_next(js: JetStreamContext, stream: str) -> Non
     assert (await anext(reader)).seqs.to_pylist() == [1, 2, 3]
     pending = [asyncio.ensure_future(anext(reader)) for _ in range(3)]
     await asyncio.sleep(0)
-    await asyncio.wait_for(reader.close(), 5)
-    for result in await asyncio.wait_for(asyncio.gather(*pending, return_exceptions=True), 5):
+    await asyncio.wait_for(reader.close(), 20)
+    for result in await asyncio.wait_for(asyncio.gather(*pending, return_exceptions=True), 20):
         assert isinstance(result, StopAsyncIteration)
     assert reader.position == 4
     await reader.close()
@@ -82,7 +82,7 @@ async def test_read_all_of_closed_reader_raises_error(js: JetStreamContext, stre
     await until(lambda: reader.position == 4)
     await reader.close()
     with pytest.raises(jetarrow.errors.Error, match="closed"):
-        await asyncio.wait_for(reading, 5)
+        await asyncio.wait_for(reading, 20)
 
 
 async def test_close_does_not_wait_for_silent_server(js: JetStreamContext, nats_url: str, stream: str) -> None:

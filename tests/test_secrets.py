@@ -110,7 +110,7 @@ async def test_refused_connect_shows_no_secret(
 
     nc = jetarrow.NATS()
     with pytest.raises(jetarrow.errors.Error) as caught:
-        await asyncio.wait_for(nc.connect(url, error_cb=error_cb, allow_reconnect=False, **options), 5)
+        await asyncio.wait_for(nc.connect(url, error_cb=error_cb, allow_reconnect=False, **options), 20)
     assert isinstance(caught.value, jetarrow.errors.AuthorizationError)
     texts = [everything_about(caught.value), repr(nc), repr(nc.servers), repr(nc.server_pool), repr(nc.last_error)]
     texts += [everything_about(error) for error in told]

@@ -143,7 +143,7 @@ async def test_limits_count_exactly_what_they_drop(nats_url: str, subject: str) 
         for _ in range(50):
             await nc.publish(subject, b"x" * 10)
         await nc.flush()
-        await asyncio.wait_for(slow.wait(), 5)
+        await asyncio.wait_for(slow.wait(), 20)
         assert (by_number.pending_msgs, by_number.dropped, by_number.delivered) == (10, 40, 50)
         assert (by_bytes.pending_bytes, by_bytes.dropped) == (100, 40)
         assert isinstance(told[0], errors.SlowConsumerError)
@@ -153,7 +153,7 @@ async def test_a_future_gets_the_first_message(nc: Client, subject: str) -> None
     future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
     await nc.subscribe(subject, future=future)
     await nc.publish(subject, b"first")
-    assert (await asyncio.wait_for(future, 5)).data == b"first"
+    assert (await asyncio.wait_for(future, 20)).data == b"first"
 
 
 async def test_the_buffer_is_bounded_while_disconnected(own_server: NatsServer, subject: str) -> None:

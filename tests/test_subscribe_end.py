@@ -124,8 +124,8 @@ async def test_close_gives_up_a_callback_that_does_not_end(
     await nc.subscribe(subject, cb=endless)
     await nc.publish(subject)
     await begun.wait()
-    await asyncio.wait_for(nc.close(), 5)
-    await asyncio.wait_for(cancelled.wait(), 5)
+    await asyncio.wait_for(nc.close(), 20)
+    await asyncio.wait_for(cancelled.wait(), 20)
 
 
 async def test_two_callbacks_that_close_do_not_wait_for_each_other(nats_url: str, subject: str) -> None:
@@ -204,8 +204,8 @@ async def test_waiting_for_messages_ends_with_the_connection(nats_url: str, subj
     await nc.flush()
     await nc.close()
     with pytest.raises(errors.ConnectionClosedError):
-        await asyncio.wait_for(waiting, 5)
-    assert await asyncio.wait_for(iterating, 5) is None
+        await asyncio.wait_for(waiting, 20)
+    assert await asyncio.wait_for(iterating, 20) is None
 
 
 async def test_a_forgotten_client_goes_with_its_subscriptions(nats_url: str, subject: str) -> None:

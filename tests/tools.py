@@ -26,7 +26,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
 # Timeout in seconds for conditions that are certain to become true.
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 def numbers(count: int) -> list[bytes]:

@@ -162,4 +162,4 @@ async def test_what_is_around_subscribe_sees_streams_too(
         return bool((await sub.consumer_info()).num_ack_pending == 0)
 
     await until(acknowledged)
-    await asyncio.wait_for(sub.unsubscribe(), 5)
+    await asyncio.wait_for(sub.unsubscribe(), 20)

@@ -87,7 +87,7 @@ async def test_iteration_ends_with_the_subscription(face: Face) -> None:
         await arrived(sub, 3)
         await until(lambda: not sub.pending_msgs)
         await (nc.close() if end == "close" else getattr(sub, end)())
-        return await asyncio.wait_for(reading, 5)
+        return await asyncio.wait_for(reading, 20)
 
     assert [await run(end) for end in ("unsubscribe", "drain", "close")] == [[b"0", b"1", b"2"]] * 3
 
@@ -199,7 +199,7 @@ async def test_a_future_gets_the_first_message(nc: Any) -> None:
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     await nc.subscribe(where := subject(), future=future, max_msgs=1)
     await nc.publish(where, b"first")
-    assert (await asyncio.wait_for(future, 5)).data == b"first"
+    assert (await asyncio.wait_for(future, 20)).data == b"first"
 
 
 async def test_unsubscribe(face: Face, nc: Any) -> None:

@@ -26,7 +26,7 @@ async def test_a_rejected_publish_async_resolves(ours: Face, js: Any) -> None:
     futures = [await js.publish_async(f"{full}.a", b"x"), await js.publish_async(f"{full}.a", b"x", **wrong)]
     kinds = [await ours.failure(future) for future in futures]
     assert kinds == ["js.errors.ServiceUnavailableError", "js.errors.BadRequestError"]
-    await asyncio.wait_for(js.publish_async_completed(), 1)
+    await asyncio.wait_for(js.publish_async_completed(), 10)
 
 
 async def test_a_publish_async_without_an_answer_resolves(ours: Face, nc: Any) -> None:

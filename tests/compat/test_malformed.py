@@ -76,7 +76,7 @@ async def test_malformed_async_call_raises_and_sends_nothing(name: str, tools: T
     before = counted(monitored, "async", tools)
     begin = time.monotonic()
     with pytest.raises(CALLS[name].error, match=CALLS[name].says) as caught:
-        await asyncio.wait_for(CALLS[name].value(tools), 5)
+        await asyncio.wait_for(CALLS[name].value(tools), 20)
     assert time.monotonic() - begin < 1, caught.value
     assert caught.type is CALLS[name].error
     assert (await tools.js.publish("S.a", b"alive")).stream == "S"
@@ -98,7 +98,7 @@ def test_malformed_sync_call_raises_and_sends_nothing(name: str, sync_tools: Too
 @pytest.mark.parametrize("url", URLS, ids=lambda url: repr(url.value))
 async def test_malformed_address_raises(url: Wrong) -> None:
     with pytest.raises(url.error, match=url.says) as caught:
-        await asyncio.wait_for(jetarrow.connect(url.value, connect_timeout=0.5, max_reconnect_attempts=0), 1)
+        await asyncio.wait_for(jetarrow.connect(url.value, connect_timeout=0.5, max_reconnect_attempts=0), 10)
     assert caught.type is url.error
 
 

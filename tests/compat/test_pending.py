@@ -85,7 +85,7 @@ async def test_unsubscribe_after_future_received_its_message(face: Face, nc: Any
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     sub = await nc.subscribe(where := subject(), future=future)
     await nc.publish(where, b"0")
-    assert (await asyncio.wait_for(future, 5)).data == b"0"
+    assert (await asyncio.wait_for(future, 20)).data == b"0"
     assert await face.failure(sub.unsubscribe()) == "nothing"
 
 

@@ -144,7 +144,7 @@ async def test_publish_async(js: Any, stream: str) -> None:
 
 
 async def test_nothing_pending_is_completed(js: Any) -> None:
-    await asyncio.wait_for(js.publish_async_completed(), 1)
+    await asyncio.wait_for(js.publish_async_completed(), 10)
     assert js.publish_async_pending() == 0
 
 

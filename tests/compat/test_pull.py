@@ -76,7 +76,7 @@ async def test_without_a_timeout(js: Any, stream: str) -> None:
     waiting = asyncio.create_task(sub.fetch(1, timeout=None))
     await asked(sub, 1)
     await spread(js, stream, 1)
-    assert data(await asyncio.wait_for(waiting, 5)) == [b"0"]
+    assert data(await asyncio.wait_for(waiting, 20)) == [b"0"]
 
 
 @pytest.mark.parametrize("options", [{"batch": 0}, {"batch": -1}, {"timeout": 0}, {"timeout": -1}])

@@ -58,7 +58,7 @@ async def test_a_durable_push_consumer_with_a_subject_of_its_own(js: JetStreamCo
     assert not sub.is_closed
     await sub.destroy()
     assert sub.is_closed
-    await asyncio.wait_for(sub.closed, 5)
+    await asyncio.wait_for(sub.closed, 20)
     with pytest.raises(NotFoundError):
         await js.consumer_info(stream, "user-processor")
     # A second call succeeds, because the consumer is already deleted.
@@ -174,7 +174,7 @@ async def test_the_end_of_a_pull_subscription(js: JetStreamContext, stream: str)
     assert not sub.is_closed
     assert [msg.seq async for msg in sub.messages] == [1, 2, 3, 4]
     assert (sub.is_closed, sub.delivered) == (True, 4)
-    await asyncio.wait_for(sub.closed, 5)
+    await asyncio.wait_for(sub.closed, 20)
     with pytest.raises(BadSubscriptionError):
         await sub.fetch(1)
 
@@ -184,8 +184,8 @@ async def test_the_end_of_a_pull_subscription(js: JetStreamContext, stream: str)
     await asyncio.sleep(0)
     await waiting.drain()
     with pytest.raises(StopAsyncIteration):
-        await asyncio.wait_for(ended, 5)
-    await asyncio.wait_for(closed, 5)
+        await asyncio.wait_for(ended, 20)
+    await asyncio.wait_for(closed, 20)
     with pytest.raises(BadSubscriptionError):
         await waiting.drain()
     assert (await js.consumer_info(stream, "waits")).name == "waits"
@@ -224,7 +224,7 @@ async def test_connection_close_closes_subscriptions(nats_url: str, stream: str)
     closed = [asyncio.ensure_future(_seen(sub.closed)) for sub in subs]
     await asyncio.sleep(0)
     await nc.close()
-    await asyncio.wait_for(asyncio.gather(*closed), 5)
+    await asyncio.wait_for(asyncio.gather(*closed), 20)
     assert [sub.is_closed for sub in subs] == [True, True]
 
 

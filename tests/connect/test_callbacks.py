@@ -147,7 +147,7 @@ async def test_close_while_disconnected_calls_closed_callback(own_server: NatsSe
     nc = await jetarrow.connect(own_server.url, **record.options())
     own_server.kill()
     await record.wait_for("disconnected")
-    await asyncio.wait_for(nc.close(), 2)
+    await asyncio.wait_for(nc.close(), 10)
     assert record.turns == ["disconnected", "closed"]
 
 
@@ -174,7 +174,7 @@ async def test_close_inside_callback_does_not_wait_for_itself(own_server: NatsSe
 
     await nc.connect(own_server.url, disconnected_cb=disconnected, closed_cb=closed)
     own_server.kill()
-    await asyncio.wait_for(over.wait(), 5)
+    await asyncio.wait_for(over.wait(), 20)
     assert seen == ["disconnected", "closed"]
     assert nc.is_closed
 
@@ -204,7 +204,7 @@ async def test_errors_without_callback_are_logged(own_server: NatsServer, caplog
     async with await jetarrow.connect(own_server.url, disconnected_cb=disconnected) as nc:
         await nc.flush()
         own_server.kill()
-        await asyncio.wait_for(lost.wait(), 5)
+        await asyncio.wait_for(lost.wait(), 20)
         # It may be the error of an attempt: a server that is exiting may accept a connection and close it.
         assert isinstance(nc.last_error, errors.UnexpectedEOF | ConnectionRefusedError | ConnectionResetError)
     assert "nats: encountered error: UnexpectedEOF" in caplog.text

@@ -245,7 +245,7 @@ async def test_flush_raises_after_disconnect(own_server: NatsServer, record: Any
         await asyncio.sleep(0.1)
         own_server.kill()
         with pytest.raises(errors.FlushTimeoutError):
-            await asyncio.wait_for(flushing, 5)
+            await asyncio.wait_for(flushing, 20)
         # A flush that starts while disconnected waits for the reconnect.
         flushing = asyncio.create_task(nc.flush(20))
         await asyncio.to_thread(own_server.start)

@@ -79,7 +79,7 @@ async def test_iteration(kv: KeyValue) -> None:
         await asyncio.sleep(0.005)
     # The iterator has reached the end of the present entries.
     await watcher.stop()
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, 20)
 
 
 async def test_what_is_left_out_and_what_is_not(js: JetStreamContext, bucket: str) -> None:
@@ -197,6 +197,6 @@ async def test_a_closed_connection_ends_it(nats_url: str, kv: KeyValue, bucket: 
     await asyncio.sleep(0.05)
     await nc.close()
     with pytest.raises(errors.ConnectionClosedError):
-        await asyncio.wait_for(waiting, 5)
-    assert await asyncio.wait_for(following, 5) == [None]
+        await asyncio.wait_for(waiting, 20)
+    assert await asyncio.wait_for(following, 20) == [None]
     assert "watching" in repr(watcher)

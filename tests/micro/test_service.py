@@ -212,7 +212,7 @@ async def test_stop_answers_received_requests(nc: Client) -> None:
     # Received requests are answered.
     assert [answer.data for answer in await asyncio.gather(*answers)] == [b"done"] * 3
     await stopping
-    await asyncio.wait_for(service.stopped.wait(), 5)
+    await asyncio.wait_for(service.stopped.wait(), 20)
     await service.stop()
     for subject in ("slow", "$SRV.PING.stops"):
         with pytest.raises(NoRespondersError):

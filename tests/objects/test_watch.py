@@ -103,7 +103,7 @@ async def test_stop_without_a_server_returns(own_server: NatsServer) -> None:
         store = await nc.jetstream().create_object_store("b")
         watcher = await store.watch()
         own_server.kill()
-        await asyncio.wait_for(watcher.stop(), 2)
+        await asyncio.wait_for(watcher.stop(), 10)
         own_server.restart()
 
 
