@@ -62,7 +62,12 @@ class Events:
         self._start_task()
 
     def _start_task(self) -> None:
-        if self._waiting and self._task is None and not self._held:
+        if self._task is not None or self._held:
+            return
+        # Events without a callback need no task: a loop that is about to end would not run it any more.
+        while self._waiting and self._waiting[0][0] not in self._callbacks:
+            self._log_event(*self._waiting.popleft())
+        if self._waiting:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def hold_events(self) -> None:
@@ -92,13 +97,16 @@ class Events:
             # A task references its loop, and the native core references this object: break the cycle.
             self._task = None
 
+    def _log_event(self, kind: str, error: Exception | None) -> None:
+        self._connection_log.log_event(kind, error, has_callback=kind in self._callbacks)
+
     async def _call(self, kind: str, error: Exception | None) -> None:
         callback = self._callbacks.get(kind)
         if error is not None:
             # Later errors may be queued: the callback reads the error that it is called with.
             self.last_error = error
         try:
-            self._connection_log.log_event(kind, error, has_callback=callback is not None)
+            self._log_event(kind, error)
             if callback is not None:
                 await (callback() if error is None else callback(error))
         except asyncio.CancelledError:
