@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.core.errors import Error
+from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, NotFoundError
 from jetarrow.jetstream.groups.config import (
     BUCKETS,
@@ -14,6 +16,7 @@ from jetarrow.jetstream.groups.config import (
     GroupConfig,
     GroupConfigError,
     GroupKind,
+    PartitioningFilter,
     check_name,
 )
 from jetarrow.jetstream.groups.partitions import transform
@@ -219,7 +222,8 @@ async def create_group(js: GroupContext, stream: str, name: str, config: GroupCo
             )
         return group
     if config.kind == "elastic":
-        transforms = [transform(one.filter, one.wildcards, config.partitions) for one in config.filters]
+        filters = config.filters or (PartitioningFilter(""),)
+        transforms = [transform(one.filter, one.wildcards, config.partitions) for one in filters]
         await js.add_stream(
             name=group.work_queue,
             retention="workqueue",
@@ -230,12 +234,7 @@ async def create_group(js: GroupContext, stream: str, name: str, config: GroupCo
             max_msgs=config.max_buffered_msgs or -1,
             max_bytes=config.max_buffered_bytes or -1,
             sources=[
-                {
-                    "name": stream,
-                    "subject_transforms": [
-                        {"src": src, "dest": dest} for src, dest in transforms or [transform("", (), config.partitions)]
-                    ],
-                }
+                models.StreamSource(name=stream, subject_transforms=list(starmap(models.SubjectTransform, transforms)))
             ],
         )
     try:
