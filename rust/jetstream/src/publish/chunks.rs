@@ -8,13 +8,12 @@
 use std::collections::VecDeque;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::{FutureExt, Stream, StreamExt};
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
 use crate::publish::atomic::{AtomicAck, batch_id, prepare, send};
-use crate::publish::outcome::RowFeed;
+use crate::publish::outcome::RowSource;
 use crate::publish::puback::Origin;
 use crate::publish::window::{ResultSink, RowToPublish, Window};
 use base::error::{JetError, Result};
@@ -51,16 +50,6 @@ pub struct Chunking {
     /// without an answer does not end the feed.
     pub live: bool,
 }
-
-/// A feed of rows.
-pub trait RowSource: Stream<Item = Result<RowToPublish>> + Send + Unpin {
-    /// Arrival of the last row.
-    fn arrived(&self) -> Instant {
-        Instant::now()
-    }
-}
-
-impl RowSource for RowFeed {}
 
 /// Publishes the whole feed.
 pub async fn chunked(
@@ -261,7 +250,7 @@ impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
             Ok(mut messages) => {
                 chunk.last = messages.pop();
                 // A row that is not sent leaves the batch incomplete, and its last row is refused.
-                if let Err(error) = send(self.conn, messages, time_left(&chunk.unsent, self.window)).await {
+                if let Err(error) = send(self.conn, messages, chunk.unsent.time_left(self.window)).await {
                     chunk.event = Some(RepairEvent::Busy(error));
                 }
             }
@@ -284,7 +273,7 @@ impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
         chunk.committed_at = Some(Instant::now());
         chunk.floor = floor;
         let event = match (chunk.event.take(), chunk.last.take()) {
-            (None, Some(last)) => match send(self.conn, vec![last], time_left(&chunk.unsent, window)).await {
+            (None, Some(last)) => match send(self.conn, vec![last], chunk.unsent.time_left(window)).await {
                 Ok(()) => return Ok(()),
                 Err(error @ JetError::Timeout { .. }) => RepairEvent::Busy(error),
                 Err(_) => RepairEvent::Lost(chunk.id.clone()),
@@ -386,11 +375,6 @@ impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
         }
         Ok(())
     }
-}
-
-/// Time that is left to send rows.
-fn time_left(unsent: &Unsent, window: &Window) -> Duration {
-    unsent.since.map_or(window.timeout, |since| (since + window.timeout).saturating_duration_since(Instant::now()))
 }
 
 /// Returns the refusal of a chunk by the answer to its first row.

@@ -13,8 +13,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::api::Api;
-use crate::publish::chunks::{Chunking, RowSource, Target, chunked};
+use crate::publish::chunks::{Chunking, Target, chunked};
 use crate::publish::no_responders::RETRY_INTERVAL;
+use crate::publish::outcome::RowSource;
 use crate::publish::window::{ResultSink, RowToPublish, Window};
 use base::error::{JetError, Result};
 use client::Connection;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures_util::{Stream, StreamExt};
+use tokio::time::Instant;
 
 use crate::publish::body::Body;
 use crate::publish::puback::{Origin, PubAck};
@@ -137,6 +138,16 @@ impl RowFeed {
         Ok(None)
     }
 }
+
+/// A feed of rows.
+pub trait RowSource: Stream<Item = Result<RowToPublish>> + Send + Unpin {
+    /// Arrival of the last row.
+    fn arrived(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+impl RowSource for RowFeed {}
 
 impl Stream for RowFeed {
     type Item = Result<RowToPublish>;

@@ -1,12 +1,13 @@
 //! The next chunk: its rows are collected here.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::questions::EXPECTED_LAST_MSG_ID;
 use crate::publish::body::Body;
-use crate::publish::window::RowToPublish;
+use crate::publish::window::{RowToPublish, Window};
 use base::error::{JetError, Result};
 
 /// Rows of a chunk, and their size on the wire.
@@ -18,6 +19,13 @@ pub struct Unsent {
     pub since: Option<Instant>,
     /// Its row is published by itself.
     pub alone: bool,
+}
+
+impl Unsent {
+    /// Time that is left to send the rows.
+    pub fn time_left(&self, window: &Window) -> Duration {
+        self.since.map_or(window.timeout, |since| (since + window.timeout).saturating_duration_since(Instant::now()))
+    }
 }
 
 /// A row of the feed.
