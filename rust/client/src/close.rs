@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::connect::{Connection, TIMEOUT_MARGIN, trip};
+use crate::connect::{Connection, TIMEOUT_MARGIN};
+use crate::round_trip::trip;
 use crate::stall::run_until_stalled;
 
 /// Maximum wait for unsent data in a hurried close.

@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::unconstrained;
 
 use crate::connection_state::link::Link;
-use crate::connection_state::{ConnectionState, Pings, StateSettings};
+use crate::connection_state::{ConnectionState, StateSettings};
 use crate::lame_duck::LameDuck;
 use crate::options::Options;
 use crate::outbox::{Outbox, Outgoing};
@@ -18,6 +18,7 @@ use crate::pool::{Pool, display_servers};
 use crate::pull_budget::PullBudget;
 use crate::refusals::Refusals;
 use crate::request::{Done, Request, Requests};
+use crate::round_trip::trip;
 use crate::traffic::{Traffic, Verb};
 use crate::transport::{self, Client, SendRejected, Subscriber};
 use base::error::{About, JetError, Result};
@@ -27,8 +28,6 @@ use wire::nats::{HeaderMap, Subject};
 use wire::size::message_size;
 use wire::subject;
 
-/// Task yields after a PONG. More than one is needed, because tokio may run a task that yields again at once.
-const YIELDS_AFTER_PONG: usize = 3;
 /// Time that the attempts of the first round may take beyond the sum of their timeouts, and time that a link may take
 /// to end.
 pub const TIMEOUT_MARGIN: Duration = Duration::from_millis(250);
@@ -229,35 +228,6 @@ impl Connection {
     pub fn set_server_pool(&self, addresses: &[String]) -> Result<()> {
         self.state.pool().replace(addresses)
     }
-}
-
-/// Waits for a PING and its PONG. By then the server has processed all data sent before, and all data it sent before
-/// has arrived. False if there were more disconnects than `breaks`.
-pub async fn trip(client: &Client, state: &ConnectionState, breaks: u64) -> Result<bool> {
-    let mut link = state.link.subscribe();
-    let mut pings = state.pings.subscribe();
-    let ours = loop {
-        if client.ping() {
-            break *pings.borrow_and_update();
-        }
-        let _gone = link.wait_for(|link| link.up || link.closed).await.map(drop);
-        if link.borrow().closed {
-            return Err(state.closed_error());
-        }
-        tokio::task::yield_now().await;
-    };
-    let answered = |now: &Pings| now.attempts != ours.attempts || now.answered >= ours.written;
-    let same = tokio::select! {
-        now = pings.wait_for(answered) => now.is_ok_and(|now| now.attempts == ours.attempts),
-        _ = link.wait_for(|link| link.closed) => false,
-    };
-    // Tasks woken before this one have not run yet: subscriptions process earlier messages first. One yield is not
-    // enough, because tokio may run a yielding task again at once.
-    for _ in 0..YIELDS_AFTER_PONG {
-        tokio::task::yield_now().await;
-    }
-    let link = *link.borrow();
-    if link.closed { Err(state.closed_error()) } else { Ok(same && link.breaks == breaks) }
 }
 
 /// Stops a connect that was cancelled or failed.

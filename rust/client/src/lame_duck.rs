@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::connect::trip;
 use crate::connection_state::ConnectionState;
 use crate::pool::random;
 use crate::request::PendingRequests;
+use crate::round_trip::trip;
 use crate::traffic::Traffic;
 use crate::transport::Client;
 

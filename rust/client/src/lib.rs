@@ -18,6 +18,7 @@ pub mod pull_budget;
 mod reconnect;
 pub mod refusals;
 pub mod request;
+mod round_trip;
 mod stall;
 pub mod tls;
 pub mod traffic;
