@@ -82,6 +82,14 @@ def stream(nats_url: str) -> Iterator[str]:
 
 
 @pytest.fixture
+async def atomic(js: JetStreamContext, stream: str) -> str:
+    """A stream with atomic batches."""
+    config = (await js.stream_info(stream)).config.evolve(allow_atomic=True)
+    await js.update_stream(config)
+    return stream
+
+
+@pytest.fixture
 def own_server() -> Iterator[NatsServer]:
     """A server that the test may kill."""
     with NatsServer() as server:

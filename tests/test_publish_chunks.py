@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import jetarrow
@@ -19,39 +14,9 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from .listener import Listener
-from .tools import port_of, until
+from .chunks import numbers, rows_of
 
 WRONG_LAST_SEQUENCE = 10071
-
-
-@pytest.fixture
-async def atomic(js: JetStreamContext, stream: str) -> str:
-    """A stream with atomic batches."""
-    config = (await js.stream_info(stream)).config.evolve(allow_atomic=True)
-    await js.update_stream(config)
-    return stream
-
-
-def numbers(count: int) -> list[bytes]:
-    return [b"%d" % number for number in range(count)]
-
-
-async def rows_of(js: JetStreamContext, stream: str) -> list[bytes]:
-    """The payloads of a stream in order, after a check that each batch in it is whole."""
-    table = await js.read(stream, columns=["data", "headers"]).read_all()
-    batches: Counter[str] = Counter()
-    lengths: dict[str, int] = {}
-    for headers in table.column("headers").to_pylist():
-        found = dict(headers or [])
-        if "Nats-Batch-Id" in found:
-            (batch,) = found["Nats-Batch-Id"]
-            batches[batch] += 1
-            if "Nats-Batch-Commit" in found:
-                lengths[batch] = int(found["Nats-Batch-Sequence"][0])
-    assert dict(batches) == lengths
-    data: list[bytes] = table.column("data").to_pylist()
-    return data
 
 
 async def test_rows_are_stored_in_chunks_and_in_order(js: JetStreamContext, atomic: str) -> None:
@@ -222,142 +187,6 @@ async def test_a_server_that_allows_few_batches() -> None:
             assert sorted(await rows_of(js, "S")) == sorted(numbers(5_000))
 
 
-class Cutter(Listener):
-    """Forwards to a server, and ends the first connection at the n-th commit of a batch.
-
-    Without `stored` the commit does not arrive. With it the commit arrives, answers do not, and the connection ends
-    when `stored` returns.
-    """
-
-    def __init__(self, port: int, *, commit: int, stored: Callable[[], Awaitable[None]] | None) -> None:
-        self._port = port
-        self._commit = commit
-        self._stored = stored
-        self.cuts = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._port)
-        cut = asyncio.Event()
-
-        async def up() -> None:
-            commits, rest = 0, b""
-            while data := await reader.read(1 << 16):
-                seen = rest + data
-                commits += seen.count(b"Nats-Batch-Commit")
-                rest = seen[-16:]
-                if not self.cuts and commits >= self._commit:
-                    self.cuts += 1
-                    if self._stored is None:
-                        return
-                    cut.set()
-                back.write(data)
-                await back.drain()
-
-        async def down() -> None:
-            while data := await there.read(1 << 16):
-                if not cut.is_set():
-                    writer.write(data)
-                    await writer.drain()
-
-        async def end() -> None:
-            await cut.wait()
-            if self._stored is not None:
-                await self._stored()
-
-        tasks = [asyncio.ensure_future(part()) for part in (up, down, end)]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            back.close()
-            writer.close()
-
-
-@pytest.mark.parametrize("lost", ["commit", "answer"])
-@pytest.mark.parametrize("ids", ["all", "first", "none"])
-async def test_a_connection_that_breaks(nc: jetarrow.Client, atomic: str, ids: str, lost: str) -> None:
-    """Each row is stored once, or is unknown: only rows whose commit was lost, and that have no id."""
-    js = nc.jetstream()
-    rows, chunk, commit = 3_000, 100, 8
-    port = port_of(nc)
-    assert port is not None
-
-    async def stored() -> None:
-        async def enough() -> bool:
-            return (await js.stream_info(atomic)).state.messages >= commit * chunk
-
-        while not await enough():
-            await asyncio.sleep(0.01)
-
-    given = {
-        "all": [str(number) for number in range(rows)],
-        "first": [str(number) if number % chunk == 0 else None for number in range(rows)],
-        "none": None,
-    }[ids]
-    async with Cutter(port, commit=commit, stored=stored if lost == "answer" else None) as cutter:
-        async with await jetarrow.connect(cutter.url, reconnect_time_wait=0.01) as other:
-            result = await other.jetstream().publish_batch(
-                f"{atomic}.a", numbers(rows), msg_ids=given, mode="atomic", chunk=chunk
-            )
-        assert cutter.cuts == 1
-    data = await rows_of(js, atomic)
-    assert max(Counter(data).values()) == 1
-    unknown = {error.row for error in result.errors}
-    assert {type(error.error) for error in result.errors} <= {js_errors.PublishUnconfirmedError}
-    assert set(numbers(rows)) - set(data) <= {b"%d" % row for row in unknown}
-    assert result.stored + (result.duplicates or 0) + len(unknown) == rows
-    for row, seq in enumerate(result.seqs.to_pylist()):
-        assert (seq is None) == (row in unknown)
-        if seq is not None:
-            assert data[seq - 1] == b"%d" % row
-    if ids == "none" and lost == "commit":
-        # Whole chunks that were in flight, among them the one without its commit.
-        assert {row // chunk for row in unknown} >= {commit - 1}
-        assert len(unknown) % chunk == 0
-    else:
-        assert unknown == set()
-
-
-async def test_rows_are_sent_again_if_the_caller_says_so(nc: jetarrow.Client, atomic: str) -> None:
-    port = port_of(nc)
-    assert port is not None
-    async with (
-        Cutter(port, commit=3, stored=None) as cutter,
-        await jetarrow.connect(cutter.url, reconnect_time_wait=0.01) as other,
-    ):
-        result = await other.jetstream().publish_batch(
-            f"{atomic}.a", numbers(1_000), mode="atomic", chunk=100, resend=True
-        )
-    result.raise_for_errors()
-    assert set(await rows_of(nc.jetstream(), atomic)) == set(numbers(1_000))
-
-
-@pytest.mark.parametrize("ids", [True, False])
-async def test_a_server_that_is_killed(own_server: NatsServer, ids: bool) -> None:
-    rows, chunk = 60_000, 200
-    given = [str(number) for number in range(rows)] if ids else None
-    async with await jetarrow.connect(own_server.url, max_reconnect_attempts=-1, reconnect_time_wait=0.05) as nc:
-        js = nc.jetstream()
-        await js.add_stream(name="S", subjects=["s.>"], allow_atomic=True)
-        publishing = asyncio.ensure_future(
-            js.publish_batch("s.a", numbers(rows), msg_ids=given, mode="atomic", chunk=chunk, timeout=60)
-        )
-        for kill in range(3):
-            while (await js.stream_info("S")).state.messages < (kill + 1) * rows // 5:
-                await asyncio.sleep(0.01)
-            await asyncio.to_thread(own_server.kill)
-            await asyncio.to_thread(own_server.restart)
-        result = await publishing
-        data = await rows_of(js, "S")
-    assert max(Counter(data).values()) == 1
-    unknown = {error.row for error in result.errors}
-    assert {type(error.error) for error in result.errors} <= {js_errors.PublishUnconfirmedError}
-    assert set(numbers(rows)) - set(data) <= {b"%d" % row for row in unknown}
-    if ids:
-        assert unknown == set()
-
-
 @pytest.mark.parametrize("on_reject", ["chunk", "split"])
 @pytest.mark.parametrize("denied", [3, 19])
 async def test_a_row_that_the_server_denies_is_named(denied: int, on_reject: Any) -> None:
@@ -373,37 +202,3 @@ async def test_a_row_that_the_server_denies_is_named(denied: int, on_reject: Any
             assert sorted(failed) == ([denied] if on_reject == "split" else list(range(first, first + 10)))
             assert "s.secret" in str(failed[denied])
             assert await rows_of(js, "S") == [data for row, data in enumerate(numbers(40)) if row not in failed]
-
-
-async def test_a_connection_that_is_closed_while_rows_are_awaited(own_server: NatsServer) -> None:
-    """The call ends with the rows that follow, and does nothing meanwhile."""
-    nc = await jetarrow.connect(own_server.url)
-    js = nc.jetstream()
-    await js.add_stream(name="S", subjects=["s.>"], allow_atomic=True)
-    awaited, closed = threading.Event(), threading.Event()
-    busy = 0.0
-
-    def blocks() -> Iterator[pa.RecordBatch]:
-        nonlocal busy
-        yield pa.record_batch({"data": pa.array(numbers(20), pa.binary())})
-        awaited.set()
-        assert closed.wait(10)
-        begun = time.process_time()
-        time.sleep(0.5)
-        busy = time.process_time() - begun
-        yield pa.record_batch({"data": pa.array(numbers(5), pa.binary())})
-
-    reader = pa.RecordBatchReader.from_batches(pa.schema({"data": pa.binary()}), blocks())
-    publishing = asyncio.ensure_future(js.publish_batch("s.a", reader, mode="atomic", chunk=10))
-    assert await asyncio.to_thread(awaited.wait, 10)
-
-    async def stored() -> bool:
-        return (await js.stream_info("S")).state.messages == 20 and nc.metrics()["in_flight"] == 0
-
-    await until(stored)
-    await nc.close()
-    closed.set()
-    result = await asyncio.wait_for(publishing, 10)
-    assert (result.stored, [error.row for error in result.errors]) == (20, list(range(20, 25)))
-    assert {type(error.error) for error in result.errors} == {jetarrow.errors.ConnectionClosedError}
-    assert busy < 0.25

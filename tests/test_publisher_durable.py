@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sized
 from contextlib import suppress
 
 import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow import errors
+from jetarrow._jetarrow import alive_tasks
+from jetarrow.aio.client import Client
+from jetarrow.aio.msg import Msg
 from jetarrow.js import errors as js_errors
 from jetarrow.js.api import PubAck
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
+from .chunks import Cutter
 from .survive.tools import places
-from .tools import in_threads, until
+from .tools import in_threads, port_of, until
 
 
 @pytest.fixture
@@ -88,8 +93,8 @@ async def test_a_stream_without_atomic_batches(js: JetStreamContext, stream: str
             await (await publisher.publish(b"x"))
         await js.update_stream((await js.stream_info(plain)).config.evolve(allow_atomic=True))
         assert (await (await publisher.publish(b"x"))).seq == 1
-        with pytest.raises(js_errors.NoStreamResponseError, match=r"nobody\.listens"):
-            await (await publisher.publish(b"x", subject="nobody.listens"))
+        with pytest.raises(js_errors.NoStreamResponseError, match=r"not\.stored"):
+            await (await publisher.publish(b"x", subject="not.stored"))
     await js.delete_stream(plain)
 
 
@@ -127,6 +132,16 @@ async def test_expectations_hold_in_order(js: JetStreamContext, stream: str) -> 
             await wrong
 
 
+async def survive_kills(server: NatsServer, results: Sized) -> None:
+    """Kills the server three times, each time and at the end after at least 200 more results."""
+    for kills in range(4):
+        enough = len(results) + 200
+        await until(lambda enough=enough: len(results) > enough)
+        if kills < 3:
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.restart)
+
+
 async def test_restarts_lose_and_repeat_nothing(own: JetStreamContext, own_server: NatsServer) -> None:
     await own.add_stream(name="S", subjects=["s.>"], allow_atomic=True)
     acked: dict[int, int] = {}
@@ -141,13 +156,7 @@ async def test_restarts_lose_and_repeat_nothing(own: JetStreamContext, own_serve
 
     async with own.publisher("s.a", durable=True) as publisher:
         callers = [asyncio.create_task(caller(first)) for first in range(64)]
-        for _ in range(3):
-            before = len(acked)
-            await until(lambda before=before: len(acked) > before + 200)
-            await asyncio.to_thread(own_server.kill)
-            await asyncio.to_thread(own_server.restart)
-        before = len(acked)
-        await until(lambda: len(acked) > before + 200)
+        await survive_kills(own_server, acked)
         over.set()
         await asyncio.gather(*callers)
     assert {seq: number for number, seq in acked.items()} == await places(own, "S")
@@ -169,13 +178,7 @@ async def test_without_ids_an_outcome_is_known_or_an_error(own: JetStreamContext
 
     async with own.publisher("s.a", durable=True, ack_timeout=10) as publisher:
         callers = [asyncio.create_task(caller(first)) for first in range(64)]
-        for _ in range(3):
-            before = len(results)
-            await until(lambda before=before: len(results) > before + 200)
-            await asyncio.to_thread(own_server.kill)
-            await asyncio.to_thread(own_server.restart)
-        before = len(results)
-        await until(lambda: len(results) > before + 200)
+        await survive_kills(own_server, results)
         over.set()
         await asyncio.gather(*callers)
         stored = await places(own, "S")
@@ -224,6 +227,98 @@ async def test_leaving_the_block_waits(js: JetStreamContext, stream: str) -> Non
         for _ in range(2_000):
             await publisher.publish(b"x")
     assert (await js.stream_info(stream)).state.messages == 2_000
+
+
+async def test_rollups_and_counters_are_published_by_themselves(js: JetStreamContext, stream: str) -> None:
+    await js.update_stream((await js.stream_info(stream)).config.evolve(allow_rollup_hdrs=True))
+    counter = f"{stream}-2"
+    await js.add_stream(name=counter, subjects=[f"{counter}.*"], allow_atomic=True, allow_msg_counter=True)
+    async with js.publisher(f"{stream}.a", durable=True) as publisher:
+        before = [await publisher.publish(b"x") for _ in range(40)]
+        rolled_up = await publisher.publish(b"all", rollup="sub")
+        after = [await publisher.publish(b"x") for _ in range(40)]
+        counted = [await publisher.publish(b"", subject=f"{counter}.a", headers={"Nats-Incr": "+1"}) for _ in range(40)]
+        acks = await asyncio.gather(*before, rolled_up, *after)
+        assert [ack.seq for ack in acks] == list(range(1, 82))
+        assert [ack.val for ack in await asyncio.gather(*counted)] == [str(value) for value in range(1, 41)]
+    found = await js.read(stream, columns=["seq", "headers"]).read_all()
+    assert found["seq"].to_pylist() == list(range(41, 82))
+    assert "Nats-Batch-Id" not in dict(found["headers"].to_pylist()[0])
+    await js.delete_stream(counter)
+
+
+async def test_a_stream_has_one_loop(js: JetStreamContext, stream: str) -> None:
+    """Also for messages that it does not take, and after a change of its subjects."""
+    async with js.publisher(durable=True) as publisher:
+        await (await publisher.publish(b"x", subject=f"{stream}.a"))
+        tasks = alive_tasks()
+        for _ in range(20):
+            with pytest.raises(errors.Error):
+                await (await publisher.publish(b"x", subject="not.stored", expected_stream=stream))
+        config = (await js.stream_info(stream)).config
+        await js.update_stream(config.evolve(subjects=[f"{stream}.>", f"{stream}-more.>"]))
+        assert (await (await publisher.publish(b"x", subject=f"{stream}-more.a"))).seq == 2
+        await until(lambda: alive_tasks() <= tasks)
+
+
+class Answers:
+    """The API of JetStream under the prefix `LYING`: `change` may change an answer, or take it away."""
+
+    def __init__(self, nc: Client, change: Callable[[str, bytes], bytes | None]) -> None:
+        self.nc, self.change = nc, change
+        self.asked: Counter[str] = Counter()
+
+    async def answer(self, msg: Msg) -> None:
+        verb = msg.subject.removeprefix("LYING.")
+        self.asked[".".join(verb.split(".")[:2])] += 1
+        found = self.change(verb, (await self.nc.request(f"$JS.API.{verb}", msg.data)).data)
+        if found is not None:
+            await msg.respond(found)
+
+
+@pytest.mark.parametrize("way", ["publisher", "publish_batch"])
+async def test_a_lost_question_for_the_stream_is_asked_again(nc: Client, stream: str, way: str) -> None:
+    def change(verb: str, answer: bytes) -> bytes | None:
+        return None if verb == "STREAM.NAMES" and answers.asked[verb] == 1 else answer
+
+    answers = Answers(nc, change)
+    await nc.subscribe("LYING.>", cb=answers.answer)
+    js = nc.jetstream(prefix="LYING")
+    if way == "publisher":
+        async with js.publisher(f"{stream}.a", durable=True) as publisher:
+            await (await publisher.publish(b"x"))
+    else:
+        (await js.publish_batch(f"{stream}.a", [b"x"], mode="atomic", chunk=10)).raise_for_errors()
+    assert answers.asked["STREAM.NAMES"] == 2
+
+
+@pytest.mark.parametrize("window", ["kept", "shorter"])
+async def test_a_duplicate_window_that_became_shorter(nc: Client, stream: str, window: str) -> None:
+    """A batch whose answer is lost is sent again only if the stream certainly still knew its ids."""
+
+    def change(verb: str, answer: bytes) -> bytes:
+        if window == "shorter" and answers.asked["STREAM.INFO"] > 1 and verb == f"STREAM.INFO.{stream}":
+            info = json.loads(answer)
+            info["config"]["duplicate_window"] = 1_000_000
+            return json.dumps(info).encode()
+        return answer
+
+    answers = Answers(nc, change)
+    await nc.subscribe("LYING.>", cb=answers.answer)
+    port = port_of(nc)
+    assert port is not None
+    async with (
+        Cutter(port, commit=1, stored=None) as cutter,
+        await jetarrow.connect(cutter.url, reconnect_time_wait=0.2) as other,
+    ):
+        publisher = other.jetstream(prefix="LYING").publisher(f"{stream}.a", durable=True)
+        futures = [await publisher.publish(b"x", msg_id=str(number)) for number in range(100)]
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        assert cutter.cuts == 1
+    unknown = [result for result in results if isinstance(result, js_errors.PublishUnconfirmedError)]
+    stored = (await nc.jetstream().stream_info(stream)).state.messages
+    assert len(unknown) + stored == 100
+    assert bool(unknown) == (window == "shorter")
 
 
 def test_threads(nats_url: str, stream: str) -> None:

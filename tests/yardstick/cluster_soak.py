@@ -14,10 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from jetarrow.js.client import JetStreamContext
 
 from ..tools import until
 from .figures import Figure, said
+from .rollback import patiently
 from .soak_faults import Cluster, Faults, proxied_cluster
 
 FULL: dict[str, Any] = {"seconds": 600, "spark": True}
@@ -42,6 +42,7 @@ BLOCK, CALLERS, PACE = 200, 32, 0.1
 CATCH_UP = 180.0
 # MiB that a JVM needs beside the servers.
 FOR_SPARK = 6_000
+MODES = ("window", "atomic", "fast", "publisher", "durable", "single")
 
 
 class Ledger:
@@ -162,18 +163,6 @@ class Readers:
                 await asyncio.sleep(PACE)
 
 
-async def patiently(work: Callable[[], Awaitable[Any]]) -> Any:
-    """Tries until the cluster answers."""
-    end = time.monotonic() + CATCH_UP
-    while True:
-        try:
-            return await work()
-        except errors.Error:
-            if time.monotonic() > end:
-                raise
-            await asyncio.sleep(PACE)
-
-
 async def stored_rows(js: JetStreamContext) -> dict[int, str]:
     async def read() -> dict[int, str]:
         table = await js.read(STREAM, columns=["seq", "data"]).read_all()
@@ -239,7 +228,7 @@ async def _soaked(cluster: Cluster, folder: Path, seconds: float, spark: bool, s
                 STREAM, durable_name="d", ack_policy="explicit", ack_wait=10, max_ack_pending=20_000, num_replicas=3
             )
         )
-        query = _start_query(cluster.urls, folder) if spark else None
+        query = stack.enter_context(_query(cluster.urls, folder)) if spark else None
         publishers = [
             asyncio.create_task(work)
             for work in (
@@ -278,7 +267,7 @@ def _figures(ledger: Ledger, readers: Readers, faults: Faults, stored: dict[int,
     wrong = sum(text not in there if seq is None else stored.get(seq) != text for text, seq in ledger.acked.items())
     return [
         *(said(f"acknowledged {mode}", count) for mode, count in sorted(rows.items())),
-        *(Figure(f"too few of {mode}", int(rows[mode] == 0), 0) for mode in ("window", "atomic", "fast", "durable")),
+        *(Figure(f"too few of {mode}", int(rows[mode] == 0), 0) for mode in MODES),
         *(said(f"faults {kind}", count) for kind, count in sorted(faults.kinds.items())),
         said("whole again after", faults.recovery, "s"),
         Figure("acknowledged and lost, or elsewhere", wrong, 0),
@@ -287,6 +276,7 @@ def _figures(ledger: Ledger, readers: Readers, faults: Faults, stored: dict[int,
         said("rows of mode fast that failed, or are unknown", len(ledger.unknown)),
         said("calls that failed and were repeated", ledger.calls_failed.total()),
         Figure("not fetched", len(stored.keys() - readers.seen), 0),
+        said("starts of workers", readers.starts["worker"]),
         said("starts of the archive", readers.starts["archive"]),
     ]
 
@@ -301,22 +291,24 @@ def _differences(stored: dict[int, str], seqs: list[int]) -> int:
     return len(seqs) - len(set(seqs)) + len(stored.keys() ^ set(seqs))
 
 
-def _start_query(urls: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Starts a Spark query that appends each sequence to a folder of Parquet files."""
+@contextmanager
+def _query(urls: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a Spark query that appends each sequence to a folder of Parquet files."""
     command = [sys.executable, str(QUERY), ",".join(urls), STREAM, str(folder)]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    log = (folder / "query.log").open("wb")
-    return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+    with (folder / "query.log").open("wb") as log:
+        query = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+    try:
+        yield query
+    finally:
+        query.kill()
+        query.wait()
 
 
 def _end_query(query: subprocess.Popen[bytes], folder: Path) -> list[int]:
     """Has the query read the rest; returns the sequences that it wrote."""
     (folder / "stop").touch()
-    try:
-        failed = query.wait(2 * CATCH_UP)
-    finally:
-        query.kill()
-    if failed:
+    if query.wait(2 * CATCH_UP):
         LOGS.mkdir(exist_ok=True)
         shutil.copy(folder / "query.log", LOGS / "query.log")
         raise RuntimeError(f"the query failed; its output is in {LOGS / 'query.log'}")

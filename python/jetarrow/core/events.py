@@ -98,15 +98,19 @@ class Events:
             self._task = None
 
     def _log_event(self, kind: str, error: Exception | None) -> None:
-        self._connection_log.log_event(kind, error, has_callback=kind in self._callbacks)
+        try:
+            self._connection_log.log_event(kind, error, has_callback=kind in self._callbacks)
+        except Exception:
+            # A handler or filter of the program failed.
+            _log.exception("an event of kind %s could not be logged", kind)
 
     async def _call(self, kind: str, error: Exception | None) -> None:
         callback = self._callbacks.get(kind)
         if error is not None:
             # Later errors may be queued: the callback reads the error that it is called with.
             self.last_error = error
+        self._log_event(kind, error)
         try:
-            self._log_event(kind, error)
             if callback is not None:
                 await (callback() if error is None else callback(error))
         except asyncio.CancelledError:

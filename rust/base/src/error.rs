@@ -183,13 +183,7 @@ impl JetError {
     /// True for an error that can end with a retry, because the server or the stream's leader restarts.
     pub fn is_transient(&self) -> bool {
         const UNAVAILABLE: i64 = 503;
-        matches!(
-            self,
-            JetError::Timeout { .. }
-                | JetError::Unanswered { .. }
-                | JetError::NoResponders { .. }
-                | JetError::Api { code: UNAVAILABLE, .. }
-        )
+        self.is_unanswered() || matches!(self, JetError::NoResponders { .. } | JetError::Api { code: UNAVAILABLE, .. })
     }
 
     /// The answer of a stream whose queue of incoming messages is full: it did not store the message.

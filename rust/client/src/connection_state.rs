@@ -277,7 +277,7 @@ impl ConnectionState {
                 return;
             }
             self.link.send_modify(|link| {
-                (link.up, link.moving) = (false, false);
+                link.up = false;
                 link.breaks += 1;
             });
             state.outage = Some(Outage::new(state.reason.as_ref()));
@@ -313,6 +313,11 @@ impl ConnectionState {
     pub fn verdict(&self) -> Option<JetError> {
         let failures = self.lock().failures.clone();
         (!failures.is_empty()).then(|| disconnect_reason::verdict(&self.servers, failures))
+    }
+
+    /// True if the server has announced its shutdown.
+    pub fn is_lame_duck(&self) -> bool {
+        self.lock().lame_duck
     }
 
     /// True after the first connection.

@@ -62,7 +62,8 @@ impl LameDuck {
     async fn move_away(&self) {
         sleep(JITTER.mul_f64(random())).await;
         for _ in 0..ATTEMPTS {
-            if self.state.pool().count() < 2 {
+            // The announcement may be that of an earlier link.
+            if !self.state.is_lame_duck() || self.state.pool().count() < 2 {
                 return;
             }
             let hold = Hold::new(&self.state);

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import starmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
@@ -129,11 +130,13 @@ class ConsumerGroup:
         config = await self.info()
         await (await self._bucket()).delete(self.key)
         if self.kind == "elastic":
-            await self._unless_gone(self._js.delete_stream(self.work_queue))
+            with suppress(NotFoundError):
+                await self._js.delete_stream(self.work_queue)
             return
         # By the names of its members: another group's name may begin with this one's.
         for member in config.mappings or config.members:
-            await self._unless_gone(self._js.delete_consumer(self.stream, self.consumer_of(member)))
+            with suppress(NotFoundError):
+                await self._js.delete_consumer(self.stream, self.consumer_of(member))
 
     async def step_down(self, member: str) -> None:
         """Has another program that runs under a member's name take over.
@@ -188,13 +191,6 @@ class ConsumerGroup:
             return False
         return self.kind == "elastic" or bool(info.num_waiting)
 
-    @staticmethod
-    async def _unless_gone(deletion: Any) -> None:
-        try:
-            await deletion
-        except NotFoundError:
-            return
-
 
 async def create_group(js: GroupContext, stream: str, name: str, config: GroupConfig) -> ConsumerGroup:
     """Creates a group, and the work queue of an elastic one; opens it if it exists with the same configuration.
@@ -237,10 +233,6 @@ async def create_group(js: GroupContext, stream: str, name: str, config: GroupCo
                 models.StreamSource(name=stream, subject_transforms=list(starmap(models.SubjectTransform, transforms)))
             ],
         )
-    try:
-        await bucket.put(group.key, config.to_json())
-    except BaseException:
-        if config.kind == "elastic":
-            await js.delete_stream(group.work_queue)
-        raise
+    # If this fails, a second call creates the rest: the work queue may be another client's, with messages.
+    await bucket.put(group.key, config.to_json())
     return group

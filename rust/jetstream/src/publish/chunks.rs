@@ -6,7 +6,6 @@
 //! meanwhile.
 
 use std::collections::VecDeque;
-
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
@@ -212,6 +211,13 @@ impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
         }
     }
 
+    /// The rows that are recorded next are in this stream.
+    fn note_stream(&mut self, stream: &str) {
+        if stream != self.origin.stream {
+            (self.origin, self.is_noted) = (Arc::new(Origin { stream: stream.to_owned(), domain: None }), false);
+        }
+    }
+
     /// Records a row that the stream has.
     fn store(&mut self, row: u64, seq: u64, duplicate: bool) {
         // The sink notes the stream by the first one.
@@ -338,10 +344,8 @@ impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
             }
             Ok(AtomicAck { stream: Some(stream), seq: Some(last), count: Some(stored), .. }) if stored == count => {
                 self.floor = self.floor.max(last + 1);
-                if stream != self.origin.stream {
-                    // Its subjects belong to another stream by now.
-                    (self.origin, self.is_noted) = (Arc::new(Origin { stream, domain: None }), false);
-                }
+                // Its subjects may belong to another stream by now.
+                self.note_stream(&stream);
                 let Some(chunk) = self.in_flight.stored() else { return };
                 for (seq, (row, _)) in ((last + 1).saturating_sub(count)..).zip(&chunk.unsent.rows) {
                     self.store(*row, seq, false);

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::api::Api;
+use crate::api::{Api, MAX_ATOMIC_ROWS};
 use crate::publish::chunks::{Chunking, Target, chunked};
 use crate::publish::no_responders::RETRY_INTERVAL;
 use crate::publish::outcome::RowSource;
@@ -22,11 +22,9 @@ use client::Connection;
 use runtime::task::spawn;
 use wire::subject;
 
-/// Most rows of a batch. More rows gain little, and wait for longer.
-const MAX_ROWS: usize = 1_000;
 /// An account without JetStream looks like a cluster that elects a leader, for as long.
 const NO_LEADER_PATIENCE: Duration = Duration::from_secs(5);
-const CHUNKING: Chunking = Chunking { rows: MAX_ROWS, split: true, live: true };
+const CHUNKING: Chunking = Chunking { rows: MAX_ATOMIC_ROWS, split: true, live: true };
 
 /// The rows of one stream, with their arrivals.
 struct Queue {
@@ -54,6 +52,7 @@ impl RowSource for Queue {
 
 /// The loop of a stream.
 struct Route {
+    stream: String,
     subjects: Vec<String>,
     send: UnboundedSender<(Instant, RowToPublish)>,
     task: JoinHandle<()>,
@@ -78,24 +77,42 @@ pub async fn durable<R: ResultSink + Clone + 'static>(
     failed: impl Fn(JetError) + Clone + Send + 'static,
 ) -> Result<()> {
     let mut routes = Routes { conn, window, results, failed, routes: Vec::new(), unanswered: None };
-    while let Some(row) = feed.next().await.transpose()? {
-        if let Err((row, error)) = routes.pass_on(row).await {
-            routes.results.failed(row, error);
-            routes.results.flush();
+    let (send, mut waiting) = unbounded_channel();
+    // The feed is never kept waiting: core messages, and so the question for a stream, wait until it has passed their
+    // fences.
+    let take = async move {
+        while let Some(row) = feed.next().await.transpose()? {
+            if send.send((Instant::now(), row)).is_err() {
+                break;
+            }
         }
-    }
-    let tasks: Vec<_> = routes.routes.drain(..).map(|route| route.task).collect();
-    for task in tasks {
-        // A panic was reported by the task.
-        let _ended = task.await;
-    }
-    Ok(())
+        Ok(())
+    };
+    let pass = async move {
+        while let Some((arrived, row)) = waiting.recv().await {
+            if let Err((row, error)) = routes.pass_on(row, arrived).await {
+                routes.results.failed(row, error);
+                routes.results.flush();
+            }
+        }
+        let tasks: Vec<_> = routes.routes.drain(..).map(|route| route.task).collect();
+        for task in tasks {
+            // A panic was reported by the task.
+            let _ended = task.await;
+        }
+    };
+    let (taken, ()) = tokio::join!(take, pass);
+    taken
 }
 
 impl<R: ResultSink + Clone + 'static, P: Fn(JetError) + Clone + Send + 'static> Routes<R, P> {
     /// Passes a row to the loop of its stream.
-    async fn pass_on(&mut self, (row, body): RowToPublish) -> std::result::Result<(), (u64, JetError)> {
-        let (arrived, subject) = (Instant::now(), body.subject_text());
+    async fn pass_on(
+        &mut self,
+        (row, body): RowToPublish,
+        arrived: Instant,
+    ) -> std::result::Result<(), (u64, JetError)> {
+        let subject = body.subject_text();
         let known = self.routes.iter().position(|route| takes(&route.subjects, subject));
         let at = match known {
             Some(at) => at,
@@ -105,7 +122,7 @@ impl<R: ResultSink + Clone + 'static, P: Fn(JetError) + Clone + Send + 'static> 
         sent.map_err(|_| (row, self.conn.closed()))
     }
 
-    /// Starts the loop of the stream that takes this subject.
+    /// Returns the loop of the stream that takes this subject; starts it if there is none.
     async fn open(&mut self, subject: &str, expected: Option<&str>, arrived: Instant) -> Result<usize> {
         if let Some((until, error)) = &self.unanswered
             && arrived < *until
@@ -118,7 +135,12 @@ impl<R: ResultSink + Clone + 'static, P: Fn(JetError) + Clone + Send + 'static> 
             _ => None,
         };
         let target = found?;
-        let subjects = target.subjects.clone();
+        let (stream, subjects) = (target.stream.clone(), target.subjects.clone());
+        if let Some(at) = self.routes.iter().position(|route| route.stream == stream) {
+            // Its subjects have changed, or the message expects a stream that does not take it.
+            self.routes[at].subjects = subjects;
+            return Ok(at);
+        }
         let (send, receive) = unbounded_channel();
         let (conn, window, results, failed) =
             (self.conn.clone(), self.window.clone(), self.results.clone(), self.failed.clone());
@@ -129,7 +151,7 @@ impl<R: ResultSink + Clone + 'static, P: Fn(JetError) + Clone + Send + 'static> 
                 failed(error);
             }
         };
-        self.routes.push(Route { subjects, send, task: spawn(work, panicked)? });
+        self.routes.push(Route { stream, subjects, send, task: spawn(work, panicked)? });
         Ok(self.routes.len() - 1)
     }
 }

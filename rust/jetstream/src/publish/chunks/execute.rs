@@ -80,6 +80,9 @@ impl<F: RowSource, R: ResultSink> Chunks<'_, F, R> {
 
     /// Records the ends of rows, and removes them from those that are left.
     fn end_rows(&mut self, repair: &mut Repair, left: &mut Vec<RowToPublish>) {
+        // A repair finds rows in its own stream only.
+        let stream = self.target.stream.clone();
+        self.note_stream(&stream);
         for (row, end) in repair.take_ended() {
             match end {
                 RowEnd::Stored { seq, duplicate } => self.store(row, seq, duplicate),
