@@ -12,7 +12,8 @@ PYTHON := python tests benches examples .ci
 .PHONY: help
 help:
 	@echo "make demo    real flights into JetStream, out as Arrow, answered by Spark"
-	@echo "make test    cargo test and pytest, against a real nats-server and a real Spark"
+	@echo "make test    cargo test and pytest, against a real nats-server and a real Spark, without the slow tests"
+	@echo "make test-slow       the slow ones: Spark jobs that are killed or submitted, clusters that lose power"
 	@echo "make test-quick      a part of it without Spark and without slow tests: a first answer"
 	@echo "make yardstick       the experiments of docs/reliability.md in full: minutes to an hour"
 	@echo "make fuzz            every fuzz target for FUZZ_SECONDS (60); needs a nightly Rust and a C++ compiler"
@@ -130,12 +131,17 @@ demo: $(if $(wildcard .stamps/release),.stamps/release,.stamps/demo)
 .PHONY: test
 test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats
 	cargo test --quiet --locked
-	$(PY) -m pytest --numprocesses 3 --dist loadgroup
+	$(PY) -m pytest -m "not slow" --numprocesses 3 --dist loadgroup
+
+# Half of the time of the whole suite: jobs of Spark that are killed or submitted, clusters that lose power.
+.PHONY: test-slow
+test-slow: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats
+	$(PY) -m pytest -m slow --numprocesses 2 --dist loadgroup
 
 # A first answer: a real server, but no JVM, no second process and nothing that takes minutes.
 .PHONY: test-quick
 test-quick: .stamps/dev
-	$(PY) -m pytest $(SHORT_SUITE) --numprocesses 2
+	$(PY) -m pytest $(SHORT_SUITE) --numprocesses 3
 
 # Run it when the machine does nothing else. Short forms of all experiments are tests already.
 .PHONY: yardstick

@@ -217,6 +217,7 @@ def test_power_loss_leaves_a_part_of_an_atomic_batch_that_was_written_in_part(tm
 
 
 @pytest.mark.parametrize("sync", ["default", "always"])
+@pytest.mark.slow
 def test_rows_of_three_replicas_survive_as_documented(sync: str, disks: list[Disk]) -> None:
     streams = Streams(3)
     with filled_cluster(streams, disks, sync) as (servers, ports):
@@ -240,6 +241,7 @@ def test_rows_of_three_replicas_survive_as_documented(sync: str, disks: list[Dis
 
 
 @pytest.mark.parametrize("sync", ["default", "always"])
+@pytest.mark.slow
 def test_rows_survive_the_power_loss_of_one_server_of_three(sync: str, disks: list[Disk]) -> None:
     streams = Streams(3)
     with filled_cluster(streams, disks, sync) as (servers, _):
@@ -256,6 +258,7 @@ def test_rows_survive_the_power_loss_of_one_server_of_three(sync: str, disks: li
 
 
 @pytest.mark.parametrize(("sync", "expected"), [("default", LOST), ("always", KEPT)])
+@pytest.mark.slow
 def test_majority_with_a_server_that_lost_power(sync: str, expected: str, disks: list[Disk]) -> None:
     """The order of events of the section "One server loses power"."""
     assert "It discards its 100 acknowledged rows" in PAGE

@@ -113,7 +113,7 @@ def test_demo(start: Start, tmp_path: Path) -> None:
             2_000,
             "org.apache.spark",
             id="in Spark",
-            marks=[pytest.mark.spark, pytest.mark.xdist_group("spark")],
+            marks=[pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")],
         ),
     ],
 )

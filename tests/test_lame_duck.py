@@ -26,6 +26,10 @@ Servers = dict[str, NatsServer]
 async def servers() -> AsyncIterator[Servers]:
     with cluster(3, PATIENT) as servers:
         yield servers
+        # A server that has announced its shutdown takes no other signal.
+        for server in servers.values():
+            if server.running:
+                server.kill()
 
 
 def announce(server: NatsServer) -> None:

@@ -123,7 +123,7 @@ def test_ls_lists_archives_and_durable_consumers(
     assert [row["target"] for row in cli("sink", "ls", "lake/all", "--json").json] == ["lake/all"]
     assert "lake/queue" in cli("sink", "ls", stream).out
     assert cli("sink", "ls", "NONE").code == 1
-    with sync_js.to_parquet(stream, "lake/all", follow=True) as sink:
+    with sync_js.to_parquet(stream, "lake/all", follow=True, seconds=1) as sink:
         sink.step()
         (row,) = cli("sink", "ls", "lake/all", "--json").json
         assert (row["lag"], str(os.getpid()) in row["writer"]) == (0, True)

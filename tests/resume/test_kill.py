@@ -44,6 +44,7 @@ def stored(js: jetarrow.sync.JetStream) -> int:
 
 @pytest.mark.parametrize("state", ["position", "kv:LOADS"])
 @pytest.mark.timeout(3600)
+@pytest.mark.slow
 def test_a_killed_load_stores_each_row_once_after_the_window(tmp_path: Path, state: str) -> None:
     chance = random.Random(SEED)
     path = tmp_path / "rows.parquet"

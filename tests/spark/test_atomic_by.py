@@ -209,6 +209,7 @@ def test_atomic_by_requires_a_suitable_column() -> None:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
+@pytest.mark.slow
 def test_a_task_that_is_tried_again(
     spark: SparkSession, write: Write, streams: Streams, stored: Read, tmp_path: Path
 ) -> None:

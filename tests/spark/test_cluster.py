@@ -195,6 +195,7 @@ def running_query(master: str, servers: str, folder: Path) -> Iterator[Driver]:
 
 @pytest.mark.xdist_group("spark_processes")
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_every_message_once(
     tmp_path: Path, nats_cluster: dict[str, NatsServer], spark_cluster: tuple[str, list[Process]]
 ) -> None:

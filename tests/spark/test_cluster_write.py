@@ -74,6 +74,7 @@ class Copy:
 @pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 @pytest.mark.xdist_group("spark_processes")
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_streaming_write_stores_each_row_once_after_kills_of_worker_and_driver(
     streams: Streams, tmp_path: Path
 ) -> None:

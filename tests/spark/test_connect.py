@@ -86,6 +86,7 @@ print(json.dumps([count, query.lastProgress], default=str))
 """
 
 
+@pytest.mark.slow
 def test_connect(streams: Streams, password: str, tmp_path: Path) -> None:
     users = f"authorization {{ users: [{{user: joe, password: '{password}'}}] }}\n"
     log = tmp_path / "log"
@@ -206,6 +207,7 @@ def connect_server(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
+@pytest.mark.slow
 def test_client_without_jetarrow_reads_writes_and_streams(
     streams: Streams, connect_server: str, thin_path: Path, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def row(total: dict[str, Any]) -> Row:
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark_processes")
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_every_result_is_stored_once_after_kills_of_the_driver(tmp_path: Path) -> None:
     runs = Runs("", tmp_path)
     with NatsServer() as server, jetarrow.sync.connect(server.url) as nc:

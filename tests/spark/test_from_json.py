@@ -116,6 +116,7 @@ def _shown(feature: str, outcome: Outcome) -> str:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.needs_spark("4.2", "the comparison of versions")
+@pytest.mark.slow
 def test_the_guide_lists_every_difference(own_server: NatsServer, tmp_path: Path, version: str) -> None:
     given = payloads(COUNT, SEED)
     assert {feature for feature, _ in given} == {"", *FEATURES}

@@ -18,6 +18,7 @@ NOTEBOOK = ROOT / "examples" / "flights.ipynb"
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_notebook_prints_its_stored_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a kernel of its own. Update the stored output with `.ci/notebook.py`."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)

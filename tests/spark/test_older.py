@@ -113,6 +113,7 @@ def test_table_of_versions_is_as_observed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", OLDER)
+@pytest.mark.slow
 def test_part_of_the_suite_passes_with_an_older_spark(version: str) -> None:
     python, environment = command(version)
     files = [str(PROBE.with_name(name)) for name in SUBSET]

@@ -272,6 +272,7 @@ except Exception as error:
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(300)  # two starts of a JVM on a busy machine
 @pytest.mark.parametrize("version", ["4.0", "4.1"])
+@pytest.mark.slow
 def test_permanent_error_is_not_retried_in_older_versions(own_server: NatsServer, tmp_path: Path, version: str) -> None:
     root = Path(__file__).parents[2]
     python = root / f".venv-spark{version.replace('.', '')}" / "bin" / "python"

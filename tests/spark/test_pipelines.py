@@ -68,6 +68,7 @@ def publish(js: jetarrow.sync.JetStream, ids: range) -> None:
     js.publish_batch("orders.eu", orders).raise_for_errors()
 
 
+@pytest.mark.slow
 def test_stream_is_source_and_sink_of_a_pipeline(own_server: NatsServer, tmp_path: Path) -> None:
     [block] = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "create_sink" in block]
     assert ADDRESS in block

@@ -280,6 +280,7 @@ def test_groups_move_between_partitions(streams: Streams, stored: Read) -> None:
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore:jetstream. stream .* recognises duplicates")
+@pytest.mark.slow
 def test_query_restarted_with_fewer_partitions(
     spark: SparkSession, streams: Streams, stored: Read, tmp_path: Path
 ) -> None:

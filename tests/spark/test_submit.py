@@ -101,6 +101,7 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
+@pytest.mark.slow
 def test_job_runs_with_an_environment_on_every_machine(cluster: Cluster, place: Path) -> None:
     python = make_environment(place / "jobs", cluster.wheel)
     assert "/opt/jobs/bin/python" in INSTALLED
@@ -110,6 +111,7 @@ def test_job_runs_with_an_environment_on_every_machine(cluster: Cluster, place: 
 
 
 @pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
+@pytest.mark.slow
 def test_job_runs_with_an_environment_in_archives(cluster: Cluster, place: Path) -> None:
     create, install, *commands = SHIPPED.splitlines(keepends=True)
     assert create == "python3 -m venv environment\n"
@@ -121,6 +123,7 @@ def test_job_runs_with_an_environment_in_archives(cluster: Cluster, place: Path)
     assert cluster.starts() == {(str(place / "environment"), "driver"), ("./environment", "executor")}
 
 
+@pytest.mark.slow
 def test_driver_python_of_the_environment_runs_the_format_on_executors(cluster: Cluster, place: Path) -> None:
     """The reason to unset it: on machines of their own, executors would not have this path."""
     python = make_environment(place / "environment", cluster.wheel)
@@ -130,6 +133,7 @@ def test_driver_python_of_the_environment_runs_the_format_on_executors(cluster: 
     assert (str(place / "environment"), "executor") in cluster.starts()
 
 
+@pytest.mark.slow
 def test_wheel_in_py_files_is_refused_with_the_reason(cluster: Cluster, place: Path) -> None:
     command = f"spark-submit --master spark://master:7077 --py-files {cluster.wheel} read.py nats://nats:4222"
     output = cluster.run(command, place, PYSPARK_PYTHON=cluster.bare)
@@ -139,6 +143,7 @@ def test_wheel_in_py_files_is_refused_with_the_reason(cluster: Cluster, place: P
     assert "rows:" not in output
 
 
+@pytest.mark.slow
 def test_python_in_spark_settings_does_not_apply_to_the_format(cluster: Cluster, place: Path) -> None:
     python = make_environment(place / "environment", cluster.wheel)
     submit = "spark-submit --master spark://master:7077"

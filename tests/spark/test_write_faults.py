@@ -262,6 +262,7 @@ writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermina
 
 @pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_killed_driver(query: Query, streams: StreamsOf, server: NatsServer, stored: Read) -> None:
     """With all its workers, in the middle of a batch; another driver goes on from the checkpoint."""
     name = query.options["stream"]

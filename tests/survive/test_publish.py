@@ -32,6 +32,7 @@ async def test_kills_during_publish_async(own_server: NatsServer) -> None:
 
 
 @pytest.mark.parametrize("form", [stalled.batch, stalled.publisher], ids=["batch", "publisher"])
+@pytest.mark.slow
 async def test_frozen_server(own_server: NatsServer, ticker: Ticker, form: Form) -> None:
     [(size, (count, window))] = stalled.SHORT["sizes"].items()
     check(await form(own_server, ticker, stalled.SHORT["stop"], size, count, window))
@@ -59,6 +60,7 @@ def deaf(own_server: NatsServer) -> Iterator[None]:
 
 @pytest.mark.usefixtures("deaf")
 @pytest.mark.parametrize(("face", "frozen"), [("async", False), ("async", True), ("sync", False)])
+@pytest.mark.slow
 def test_publishes_that_time_out_leak_no_memory(own_server: NatsServer, face: str, frozen: bool) -> None:
     with jetarrow.sync.connect(own_server.url) as nc:
         nc.jetstream().add_stream(name="S", subjects=["s.>"])

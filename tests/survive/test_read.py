@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import jetarrow
 import jetarrow.sync
 import pyarrow as pa
+import pytest
+from jetarrow.aio.client import Client
+from jetarrow.jetstream.read_spec import ReadSpec
+from jetarrow.jetstream.reader import Reader
 from jetarrow.server import NatsServer
 
 from ..tools import store
@@ -44,6 +49,69 @@ class Swallowing(Proxy):
                     continue
             frames.feed_data(line)
         frames.feed_eof()
+
+
+class Losing(Proxy):
+    """Loses message 10 on its way, as a broken route of a cluster does: no connection is closed.
+
+    With `lag` heartbeats deny that it was sent, like a consumer whose replica lags behind.
+    """
+
+    def __init__(self, port: int, times: int = 1, lag: bool = False) -> None:
+        super().__init__(port)
+        self.times, self.lag = times, lag
+
+    async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, told: bool) -> None:
+        if not told:
+            return await super()._pipe(reader, writer, told=told)
+        while line := await reader.readline():
+            words = line.split()
+            if words[0] in (b"MSG", b"HMSG"):
+                line += await reader.readexactly(int(words[-1]) + 2)
+                # $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<time>.<pending>
+                if words[3].startswith(b"$JS.ACK.") and words[3].split(b".")[5] == b"10" and self.times:
+                    self.times -= 1
+                    continue
+            if self.lag:
+                line = re.sub(rb"Nats-Last-Consumer: .", b"Nats-Last-Consumer: 0", line)
+            writer.write(line)
+        writer.close()
+
+
+async def filled(proxy: Proxy) -> Client:
+    nc = await jetarrow.connect(proxy.url)
+    await nc.jetstream().add_stream(name="S", subjects=["s.>"])
+    await store(nc.jetstream(), "s.a", [b"x"] * 10)
+    return nc
+
+
+@pytest.mark.parametrize(("follow", "lag"), [(False, False), (False, True), (True, False)])
+async def test_the_last_message_is_lost_on_its_way(own_server: NatsServer, follow: bool, lag: bool) -> None:
+    async with Losing(own_server.port, lag=lag) as proxy, await filled(proxy) as nc:
+        seqs: list[int] = []
+        async with nc.jetstream().read("S", columns=["seq"], follow=follow) as reader:
+            async for batch in reader:
+                seqs += batch.to_pyarrow().column("seq").to_pylist()
+                if len(seqs) == 10 and follow:
+                    break
+        assert (seqs, proxy.times) == (list(range(1, 11)), 0)
+
+
+async def test_latest_whose_last_message_is_lost_on_its_way(own_server: NatsServer) -> None:
+    async with Losing(own_server.port) as proxy, await filled(proxy) as nc:
+        table = await nc.jetstream().latest("S").read_all()
+        assert (table.column("seq").to_pylist(), proxy.times) == ([10], 0)
+
+
+@pytest.mark.parametrize("lag", [False, True])
+async def test_a_message_that_no_consumer_delivers(own_server: NatsServer, lag: bool) -> None:
+    """The read ends with an error, instead of never."""
+    async with Losing(own_server.port, times=1_000, lag=lag) as proxy, await filled(proxy) as nc:
+        spec = ReadSpec("S", columns=["seq"], outage=5.0)
+        with pytest.raises(TimeoutError, match="at sequence 10"):
+            await Reader(nc.jetstream()._api, spec).read_all()
+        # Several consumers were tried.
+        assert proxy.times < 999
 
 
 async def test_a_request_that_is_over_and_nobody_said_so(own_server: NatsServer) -> None:

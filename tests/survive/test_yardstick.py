@@ -26,6 +26,7 @@ async def test_attribution() -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 async def test_cluster_soak() -> None:
     check(await cluster_soak.measure(**cluster_soak.SHORT))
 
@@ -57,6 +58,7 @@ async def test_resolves() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 async def test_rollback() -> None:
     check(await rollback.measure(**rollback.SHORT))
 
@@ -71,5 +73,6 @@ async def test_slow_subscription() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 async def test_stores() -> None:
     check(await stores.measure(**stores.SHORT))

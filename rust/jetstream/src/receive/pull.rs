@@ -154,6 +154,11 @@ impl PullInbox {
     }
 }
 
+/// Returns the consumer sequence of the last delivered message, as a heartbeat has it.
+pub fn last_consumer_seq(message: &Message) -> Option<i64> {
+    message.header("Nats-Last-Consumer")?.parse().ok()
+}
+
 fn status(message: &Message) -> Status {
     let (code, text) = message.status().unwrap_or_default();
     let unserved = message.header("Nats-Pending-Messages").and_then(|count| count.parse().ok());

@@ -34,6 +34,7 @@ mod range;
 mod reader;
 mod request_sizes;
 mod rolled_back;
+mod stall;
 mod stream;
 
 use arrival::{ReadStop, arrival};
@@ -42,6 +43,7 @@ use latest::Latest;
 pub use range::{Bound, Each, OnRollback, Range};
 pub use reader::Reader;
 use request_sizes::{Place, RequestSizes};
+use stall::Stall;
 
 /// Inactivity after which the server deletes the consumer, and the expiry of requests.
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
@@ -109,6 +111,8 @@ struct ReadLoop {
     gap: Option<u64>,
     /// Time since which no server has answered.
     away: Option<Instant>,
+    /// Time without progress, although the stream may have more messages.
+    stall: Option<Stall>,
     /// Number of disconnects at the last check.
     breaks: u64,
     /// Last accepted message, and older ones.
@@ -161,6 +165,11 @@ impl ReadLoop {
             match stop {
                 ReadStop::End => break,
                 ReadStop::Again => {}
+                ReadStop::Missed => {
+                    self.check_stall()?;
+                    self.drop_consumer();
+                    self.renew_latest().await?;
+                }
                 ReadStop::Dropped => return Ok(()),
                 ReadStop::Dry | ReadStop::Silent if self.range.follow => {
                     // The available rows are sent before the wait for more.
@@ -174,7 +183,7 @@ impl ReadLoop {
                         self.drop_consumer();
                         self.renew_latest().await?;
                     }
-                    // The consumer's replica lags behind the stream's leader.
+                    self.check_stall()?;
                     sleep(READ_RETRY_INTERVAL).await;
                 }
                 ReadStop::Renew => {
@@ -184,6 +193,9 @@ impl ReadLoop {
                         Ok(Ok(link)) if !link.closed => {}
                         Err(_) => return Err(self.away_too_long()),
                         _ => return Err(self.conn.closed()),
+                    }
+                    if !self.range.follow {
+                        self.check_stall()?;
                     }
                     sleep(READ_RETRY_INTERVAL).await;
                     self.doubtful = true;

@@ -17,6 +17,8 @@ pub enum ReadStop {
     End,
     /// The consumer must be replaced.
     Renew,
+    /// The last messages were lost in transit; they are still in the stream.
+    Missed,
     /// Request again from `next` with the same consumer.
     Again,
     /// The consumer has no more messages; the stream must confirm the end.

@@ -12,7 +12,7 @@ use super::latest::Latest;
 use super::{DELETE_WAIT, INACTIVE_THRESHOLD, READ_RETRY_INTERVAL, REQUEST_EXPIRES, ReadLoop, ReadStop, arrival};
 use crate::api::{Api, ConsumerInfo};
 use crate::receive::prefetch::{OUTSTANDING_REQUESTS, Prefetch};
-use crate::receive::pull::{PullInbox, PullOptions, Status};
+use crate::receive::pull::{PullInbox, PullOptions, Status, last_consumer_seq};
 use base::error::Result;
 use client::traffic::Verb;
 use wire::message::Message;
@@ -168,6 +168,9 @@ impl ReadLoop {
         let Some(consumer) = &mut self.consumer else { return Ok(Some(ReadStop::Renew)) };
         let Some(meta) = message.meta() else {
             return match consumer.inbox.status(message) {
+                Some((_, Status::Heartbeat)) if last_consumer_seq(message) > Some(consumer.last_consumer_seq) => {
+                    Ok(Some(ReadStop::Missed))
+                }
                 // A heartbeat: the outstanding messages may have been purged, and the requests would wait for them
                 // forever.
                 Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(ReadStop::Silent)),

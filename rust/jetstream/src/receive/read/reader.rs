@@ -120,6 +120,7 @@ impl Reader {
             consumer: None,
             gap: None,
             away: None,
+            stall: None,
             breaks: conn.breaks(),
             left_out: 0,
             last: None,

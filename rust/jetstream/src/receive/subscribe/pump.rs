@@ -16,6 +16,7 @@ use super::{
     OnNotice, Order, SharedSubscription, SubscriptionKind, SubscriptionLimits, SubscriptionNotice, SubscriptionState,
     WaitingMessages,
 };
+use crate::receive::pull::last_consumer_seq;
 use crate::receive::rollback::Mark;
 use client::Connection;
 use client::disconnect_reason::malformed;
@@ -244,7 +245,7 @@ impl SubscriptionState {
         {
             answer(conn, stalled.into());
         }
-        let last = message.header("Nats-Last-Consumer").and_then(|last| last.parse::<i64>().ok())?;
+        let last = last_consumer_seq(message)?;
         if last == self.consumer_seq {
             return None;
         }

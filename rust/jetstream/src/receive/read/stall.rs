@@ -1,0 +1,39 @@
+//! A read without progress, although the stream may have more: a message is lost in transit, or the consumer's replica
+//! lags behind the stream's leader.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::ReadLoop;
+use base::error::{JetError, Result};
+
+/// Time after which a consumer is replaced; the server may place the next one at another replica.
+const CONSUMER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Time without progress at one sequence.
+pub struct Stall {
+    next: u64,
+    since: Instant,
+    replaced: Instant,
+}
+
+impl ReadLoop {
+    /// Replaces the consumer if it has not delivered the next message for a while. An error after the time of an outage.
+    pub(super) fn check_stall(&mut self) -> Result<()> {
+        let (next, now) = (self.next, Instant::now());
+        let stall = match &mut self.stall {
+            Some(stall) if stall.next == next => stall,
+            new => new.insert(Stall { next, since: now, replaced: now }),
+        };
+        if now - stall.since > self.range.outage {
+            let what = format!("a read of stream {:?} at sequence {next}", self.range.stream);
+            return Err(JetError::Timeout { what, after: self.range.outage });
+        }
+        if now - stall.replaced > CONSUMER_PATIENCE {
+            stall.replaced = now;
+            self.drop_consumer();
+        }
+        Ok(())
+    }
+}
