@@ -84,17 +84,6 @@ JSON_SCALARS: st.SearchStrategy[Kind] = st.one_of(
             *((kind, st.binary(max_size=6)) for kind in (pa.binary(), pa.large_binary(), pa.binary_view())),
             # Days of the years 0 to 9999.
             (pa.date32(), st.integers(-719_528, 2_932_896)),
-        ]
-    ),
-    decimals(),
-    timestamps(),
-)
-
-
-# Types that JSON can represent, but that are read as another type.
-LOOSE_SCALARS: st.SearchStrategy[Kind] = st.one_of(
-    st.sampled_from(
-        [
             (pa.date64(), st.integers(-719_528, 2_932_896).map(lambda days: days * 86_400_000)),
             (pa.time32("s"), st.integers(0, 86_399)),
             (pa.time32("ms"), st.integers(0, 86_399_999)),
@@ -104,12 +93,17 @@ LOOSE_SCALARS: st.SearchStrategy[Kind] = st.one_of(
             (pa.binary(3), st.binary(min_size=3, max_size=3)),
         ]
     ),
+    decimals(),
+    timestamps(),
 )
+
+
 # Columns only: in a null struct, pyarrow has them point beyond their values.
 DICTIONARIES: st.SearchStrategy[Kind] = st.sampled_from(
     [
         (pa.dictionary(pa.int32(), pa.string()), TEXTS),
         (pa.dictionary(pa.int8(), pa.int64()), whole(64)),
+        (pa.dictionary(pa.uint16(), pa.binary()), st.binary(max_size=3)),
     ]
 )
 # Types and values that only Arrow messages can contain.
@@ -127,9 +121,9 @@ def _or_null(values: st.SearchStrategy[Any], nullable: bool) -> st.SearchStrateg
 
 
 @st.composite
-def _nested(draw: st.DrawFn, kinds: st.SearchStrategy[Kind], fixed: bool) -> Kind:
+def _nested(draw: st.DrawFn, kinds: st.SearchStrategy[Kind]) -> Kind:
     """A list, a struct or a map of the given kinds."""
-    shape = draw(st.sampled_from(["list", "large list", "struct", "map", *(["fixed list"] if fixed else [])]))
+    shape = draw(st.sampled_from(["list", "large list", "fixed list", "struct", "map"]))
     if shape == "struct":
         names = draw(st.lists(NAMES, max_size=3, unique=True))
         fields, values = [], {}
@@ -151,9 +145,9 @@ def _nested(draw: st.DrawFn, kinds: st.SearchStrategy[Kind], fixed: bool) -> Kin
     return make(kind), st.lists(inner, max_size=3)
 
 
-def kinds(scalars: st.SearchStrategy[Kind], fixed: bool = False) -> st.SearchStrategy[Kind]:
-    """The scalars, and types nested from them; with `fixed` also lists of a fixed size."""
-    return st.recursive(scalars, lambda inner: _nested(inner, fixed), max_leaves=4)
+def kinds(scalars: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
+    """The scalars, and types nested from them."""
+    return st.recursive(scalars, _nested, max_leaves=4)
 
 
 @st.composite

@@ -9,6 +9,7 @@ import datetime
 import io
 import random
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -18,6 +19,7 @@ import pytest
 from jetarrow import errors
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
+from jetarrow.js.errors import BatchError
 
 NANOS = pa.timestamp("ns", "UTC")
 # Types, each with a function that makes a random value.
@@ -111,8 +113,7 @@ async def test_messages_are_split_to_fit_max_payload(js: JetStreamContext, strea
     assert (await js.read(stream, format="arrow", mode="FAILFAST").read_all()).equals(table)
     big = pa.table({"id": [1, 2, 3], "noise": [b"", chance.randbytes(2_000_000), b""]})
     result = await js.publish_table(big, f"{stream}.b", format="arrow")
-    assert len(result.errors) == 1
-    assert "row 1 of the table" in str(result.errors[0].error)
+    assert [(error.row, "row 1: " in str(error.error)) for error in result.errors] == [(1, True)]
     read = await js.read(stream, subjects=f"{stream}.b", format="arrow").read_all()
     assert read["id"].to_pylist() == [1, 3]
 
@@ -121,9 +122,42 @@ async def test_rows_without_a_subject(js: JetStreamContext, stream: str) -> None
     table = pa.table({"region": ["eu", None, "a.b", "eu"], "id": [1, 2, 3, 4]})
     result = await js.publish_table(table, f"{stream}.{{region}}", format="arrow")
     assert (result.stored, len(result.errors)) == (1, 2)
-    texts = [str(error.error) for error in result.errors]
-    assert ["row 1 of the table" in texts[0], "row 2 of the table" in texts[1]] == [True, True]
+    assert [(error.row, f"row {error.row}: " in str(error.error)) for error in result.errors] == [(1, True), (2, True)]
     assert (await js.read(stream, format="arrow").read_all())["id"].to_pylist() == [1, 4]
+
+
+@pytest.mark.parametrize("resume", [False, True])
+async def test_a_refused_message_is_an_error_of_each_of_its_rows(
+    js: JetStreamContext, stream: str, tmp_path: Path, resume: bool
+) -> None:
+    info = await js.stream_info(stream)
+    await js.update_stream(info.config.evolve(max_msg_size=20_000))
+    chance = random.Random(5)
+    table = pa.table(
+        {
+            "region": ["eu", "us"] * 50,
+            "id": range(100),
+            "noise": [chance.randbytes(1_000 * (n % 2)) for n in range(100)],
+        }
+    )
+    options: Any = {"format": "arrow", "rows_per_message": 25, "resume": tmp_path / "position" if resume else None}
+    result = await js.publish_table(table, f"{stream}.{{region}}", **options)
+    # Two messages of each region; those with the noise are too large for the stream.
+    assert (result.count, result.stored) == (4, 2)
+    assert [error.row for error in result.errors] == list(range(1, 100, 2))
+    with pytest.raises(BatchError, match=r"nats: 50 rows were not stored; the first is row 1: ") as caught:
+        result.raise_for_errors()
+    assert caught.value.row == 1
+    assert (await js.read(stream, format="arrow").read_all())["id"].to_pylist() == list(range(0, 100, 2))
+
+
+async def test_an_atomic_batch_of_arrow_messages_names_the_row(js: JetStreamContext, stream: str) -> None:
+    info = await js.stream_info(stream)
+    await js.update_stream(info.config.evolve(allow_atomic=True))
+    with pytest.raises(BatchError, match="row 70") as caught:
+        rows = pa.table({"region": [*["eu"] * 70, "a.b", *["eu"] * 9], "id": range(80)})
+        await js.publish_table(rows, f"{stream}.{{region}}", format="arrow", mode="atomic")
+    assert caught.value.row == 70
 
 
 async def test_content_ids_and_modes(js: JetStreamContext, stream: str) -> None:

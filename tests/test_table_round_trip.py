@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import math
 import struct
@@ -18,7 +17,6 @@ from tests.strategies import (
     ARROW_SCALARS,
     DICTIONARIES,
     JSON_SCALARS,
-    LOOSE_SCALARS,
     TEXTS,
     bounded,
     floats,
@@ -31,7 +29,7 @@ def test_json_gives_the_table_back(sync_js: jetarrow.sync.JetStream, stream: str
     numbers = itertools.count()
 
     @bounded(80)
-    @given(tables(kinds(JSON_SCALARS)), st.booleans(), st.integers(1, 5), st.booleans())
+    @given(tables(kinds(JSON_SCALARS) | DICTIONARIES), st.booleans(), st.integers(1, 5), st.booleans())
     def comes_back(table: pa.Table, nulls: bool, batch_rows: int, flatten: bool) -> None:
         subject = f"{stream}.{next(numbers)}"
         note(str(table.schema))
@@ -42,7 +40,7 @@ def test_json_gives_the_table_back(sync_js: jetarrow.sync.JetStream, stream: str
         # A flat column is always nullable, so that the schema is the same in every mode.
         columns = read.columns if flatten else read["value"].flatten()
         assert [column.type for column in columns] == table.schema.types
-        assert pa.Table.from_arrays(columns, schema=table.schema).equals(table)
+        assert _decoded(pa.Table.from_arrays(columns, schema=table.schema)).equals(_decoded(table))
 
     comes_back()
 
@@ -95,56 +93,6 @@ def test_row_with_value_json_cannot_hold_is_an_error(sync_js: jetarrow.sync.JetS
     is_said()
 
 
-def _read_as(kind: pa.DataType) -> pa.DataType:
-    """The type with which the JSON form of a type is read, if that is another type."""
-    if pa.types.is_time(kind):
-        return pa.string()
-    if pa.types.is_date(kind):
-        return pa.date32()
-    if pa.types.is_duration(kind):
-        return pa.int64()
-    if pa.types.is_fixed_size_binary(kind):
-        return pa.binary()
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_read_as(kind.value_type))
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    return kind
-
-
-def _said(value: Any, kind: pa.DataType) -> Any:
-    """The value as read with the type of `_read_as`."""
-    if value is None:
-        return None
-    if pa.types.is_fixed_size_list(kind):
-        return [_said(item, kind.value_type) for item in value]
-    if pa.types.is_time(kind):
-        digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]
-        seconds, fraction = divmod(value, 10**digits)
-        clock = (datetime.datetime.min + datetime.timedelta(seconds=seconds)).time().isoformat()
-        return f"{clock}.{fraction:0{digits}}" if fraction else clock
-    return value // 86_400_000 if pa.types.is_date(kind) else value
-
-
-def test_types_are_read_as_the_type_of_their_json_form(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    numbers = itertools.count()
-    lists = LOOSE_SCALARS.map(lambda kind: (pa.list_(kind[0], 1), st.lists(kind[1], min_size=1, max_size=1)))
-
-    @bounded(60)
-    @given(st.data(), LOOSE_SCALARS | lists | DICTIONARIES)
-    def is_read(data: st.DataObject, drawn: tuple[pa.DataType, st.SearchStrategy[Any]]) -> None:
-        subject = f"{stream}.{next(numbers)}"
-        kind, of_kind = drawn
-        values = data.draw(st.lists(st.none() | of_kind, max_size=5))
-        sync_js.publish_table(pa.table({"v": pa.array(values, kind)}), subject).raise_for_errors()
-        schema = pa.schema({"v": _read_as(kind)})
-        read = sync_js.read(stream, subjects=subject, schema=schema, flatten=True, columns=["value"], mode="FAILFAST")
-        expected = pa.array([_said(value, kind) for value in values], _read_as(kind))
-        assert read.read_all()["v"].combine_chunks().equals(expected)
-
-    is_read()
-
-
 @pytest.mark.parametrize("shape", ["table", "batch", "reader"])
 @pytest.mark.parametrize("kind", ["slice", "slice of lists", "dictionary"])
 def test_slices_and_null_dictionaries_round_trip_without_panic(
@@ -155,22 +103,19 @@ def test_slices_and_null_dictionaries_round_trip_without_panic(
         inner = pa.struct({"b": pa.int64()})
         rows = [{"a": {"b": 1}}, {"a": None}, None, {"a": {"b": 4}}]
         made = pa.table({"v": pa.array(rows, pa.struct({"a": inner}))}).slice(1)
-        read_as = made.schema
     elif kind == "slice of lists":
         rows = [[{"b": 1}, None], None, [{"b": 5}, {"b": 6}]]
         made = pa.table({"v": pa.array(rows, pa.list_(pa.struct({"b": pa.int64()}), 2))}).slice(1)
-        read_as = pa.schema({"v": pa.list_(pa.struct({"b": pa.int64()}))})
     else:
         made = pa.table({"v": pa.array([None, None], pa.dictionary(pa.int8(), pa.string()))})
-        read_as = pa.schema({"v": pa.string()})
     table: Any = {"table": made, "batch": made.to_batches()[0], "reader": made.to_reader()}[shape]
     sync_js.publish_table(table, f"{stream}.a").raise_for_errors()
-    read = sync_js.read(stream, schema=read_as, flatten=True, columns=["value"], mode="FAILFAST").read_all()
+    read = sync_js.read(stream, schema=made.schema, flatten=True, columns=["value"], mode="FAILFAST").read_all()
     assert read["v"].to_pylist() == made["v"].to_pylist()
 
 
 def _decoded(table: pa.Table) -> pa.Table:
-    """Replaces dictionary columns by their values: each message contains only a part of a dictionary."""
+    """Replaces dictionary columns by their values: a batch has only the values of its rows, in their order."""
     dictionary = pa.types.is_dictionary
     columns = (column.cast(column.type.value_type) if dictionary(column.type) else column for column in table.columns)
     return pa.table(list(columns), names=table.column_names)
@@ -178,7 +123,7 @@ def _decoded(table: pa.Table) -> pa.Table:
 
 def test_arrow_messages_give_every_table_back(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     numbers = itertools.count()
-    every = kinds(JSON_SCALARS | LOOSE_SCALARS | ARROW_SCALARS, fixed=True) | DICTIONARIES
+    every = kinds(JSON_SCALARS | ARROW_SCALARS) | DICTIONARIES
     compressions = st.sampled_from(["zstd", "lz4", None])
 
     @bounded(80)

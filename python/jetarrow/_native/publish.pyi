@@ -5,6 +5,7 @@ from typing import final
 
 from jetarrow._native.batch import Array
 from jetarrow._native.call import Call
+from jetarrow._native.table import TableMessages
 from jetarrow._native.types import Headers, Payload
 from jetarrow.jetstream.models import PubAck
 from typing_extensions import CapsuleType
@@ -15,7 +16,7 @@ class FailedRow:
 
     @property
     def row(self) -> int:
-        """Number of the row, counted from `first_row`."""
+        """Number of the row, counted from `first_row`, or in the table."""
 
     @property
     def error(self) -> Exception:
@@ -99,6 +100,7 @@ class PublishVerbs:
         chunk: int | None = None,
         split: bool = False,
         first_row: int = 0,
+        table: TableMessages | None = None,
         ignore_extra: bool = False,
     ) -> Call[PublishOutcome]:
         """Publish many messages.
@@ -121,6 +123,7 @@ class PublishVerbs:
             chunk: With "atomic", the rows of one batch, 1 to 1,000. Default: all rows are one batch.
             split: A rejected row leaves its chunk, which is sent again. Default: the whole chunk is rejected.
             first_row: Number of the first row, for error texts, `FailedRow.row` and `BatchError.row`. Default: 0.
+            table: Messages of Arrow format, whose rows have these numbers instead. Default: None.
             ignore_extra: Ignore unknown columns of a table instead of rejecting them.
 
         Returns:

@@ -83,7 +83,7 @@ class PublishResult:
 
     @property
     def errors(self) -> list[RowError]:
-        """The rows that failed, in order."""
+        """The rows that failed, in order; with Arrow messages all rows of each message that failed."""
         if self._errors is None:
             self._errors = [RowError(failed.row, failed.error) for failed in self._native.errors()]
         return self._errors
@@ -97,8 +97,13 @@ class PublishResult:
         """Raises `BatchError`, with the rows in its `errors`, unless `ok`."""
         if self.errors:
             first = self.errors[0]
+            failed = len(self.errors)
+            # A message of an Arrow table has many rows, and `count` is of messages.
+            rows = (
+                f"{failed} of {self.count}" if failed + self.stored + (self.duplicates or 0) == self.count else failed
+            )
             raise BatchError(
-                f"{len(self.errors)} of {self.count} rows were not stored; the first is row {first.row}: {first.error}",
+                f"{rows} rows were not stored; the first is row {first.row}: {first.error}",
                 errors=self.errors,
                 row=first.row,
             ) from first.error

@@ -111,9 +111,9 @@ class PublishTable(PublishVerbs):
 
         Returns:
             The result of each row. Rows without a JSON representation (NaN, an infinity) or without a subject are in
-            its `errors`; the others are published. With format "arrow" the result of each message. A row that cannot
-            be in a message, because it has no subject or is too large, counts as a message; its error names the row
-            of the table.
+            its `errors`; the others are published. With format "arrow" the result of each message, and `errors` has
+            each row of a message that failed, with its number in the table. A row that cannot be in a message, because
+            it has no subject or is too large, counts as a message.
 
         Raises:
             TypeError: It is not a table, or the type of a column has no JSON representation; nothing was sent.
@@ -154,7 +154,7 @@ class PublishTable(PublishVerbs):
         all_headers, ttl = batch_headers(
             self._api, headers, rows, last_seq=None, last_subject_seq=None, last_msg_id=None, ttl=msg_ttl
         )
-        more: dict[str, Any] = {"headers": all_headers, "msg_ids": None, "msg_ttl": ttl}
+        more: dict[str, Any] = {"headers": all_headers, "msg_ids": None, "msg_ttl": ttl, "table": rows}
         if resume is None:
             return await self._publish_rows(None, rows, spec, progress, **more)
         total = len(rows) if arrow is None and hasattr(table, "__len__") else None

@@ -213,20 +213,24 @@ impl JetError {
 
     /// Adds `first` to the row numbers, for a caller that publishes a part of a larger table.
     pub fn counted_from(self, first: u64) -> JetError {
+        self.renumbered(&|row| first.saturating_add(row))
+    }
+
+    /// Replaces the row numbers.
+    pub fn renumbered(self, number: &dyn Fn(u64) -> u64) -> JetError {
         let about = |what: About| match what {
-            About::Row(row) => About::Row(first.saturating_add(row)),
+            About::Row(row) => About::Row(number(row)),
             other => other,
         };
         match self {
-            JetError::Row { row, reason } => JetError::Row { row: first.saturating_add(row), reason },
+            JetError::Row { row, reason } => JetError::Row { row: number(row), reason },
             JetError::MaxPayload { what, size, limit } => JetError::MaxPayload { what: about(what), size, limit },
             JetError::Unconfirmed { what } => JetError::Unconfirmed { what: about(what) },
             JetError::Ambiguous { what } => JetError::Ambiguous { what: about(what) },
             JetError::Forgotten { what, window } => JetError::Forgotten { what: about(what), window },
-            JetError::Batch { row, cause } => JetError::Batch {
-                row: row.map(|row| first.saturating_add(row)),
-                cause: Box::new(cause.counted_from(first)),
-            },
+            JetError::Batch { row, cause } => {
+                JetError::Batch { row: row.map(number), cause: Box::new(cause.renumbered(number)) }
+            }
             other => other,
         }
     }

@@ -9,10 +9,15 @@
 //! | decimal | a number, or one in a string; digits below the scale are rounded half away from zero (as Spark does), digits above the precision are malformed |
 //! | string | a string |
 //! | binary | a string of standard base64, padded or not |
-//! | date32 | "YYYY-MM-DD" |
+//! | binary of a fixed size | the same, of this size |
+//! | date32, date64 | "YYYY-MM-DD" |
+//! | time32, time64 | "HH:MM", "HH:MM:SS" or with a fraction, of which digits below the unit are cut |
+//! | duration | an integer of its unit |
 //! | timestamp with zone | ISO 8601 with an offset or Z, without one in the zone of the rules; or a number since 1970, whose unit the rules give; fractions below the unit are cut |
 //! | timestamp without zone | the same text without an offset; a number |
 //! | list, struct, map | an array, an object, an object |
+//! | list of a fixed size | an array of this size |
+//! | dictionary | a value of its value type; more values in a batch than the keys can tell apart are malformed |
 //!
 //! A string is not converted to a number, except for decimals, and a number is not converted to a string. A missing
 //! field is null, as is a null; both are malformed if the schema's field is not nullable. Unknown members are checked
@@ -23,6 +28,7 @@
 //! half of a surrogate pair, and nesting deeper than 128. [`rules::Leniency`] relaxes some of this.
 
 pub(crate) mod column;
+mod dictionary;
 mod explain;
 mod finish;
 mod json;

@@ -8,7 +8,7 @@
 //! | decimal | a number with all its digits |
 //! | string | a string |
 //! | binary | standard base64, padded |
-//! | date | "YYYY-MM-DD"; a year outside 0 to 9999 is an error of the row |
+//! | date | "YYYY-MM-DD"; a year outside 0 to 9999, or a date64 with a time, is an error of the row |
 //! | timestamp | ISO 8601, `Z` if the type has a zone; outside of these years the units since 1970 |
 //! | time | "HH:MM:SS", with a fraction if the unit has one |
 //! | duration | a number in its unit |
@@ -86,9 +86,9 @@ fn check_type(data_type: &DataType, path: &str, depth: usize) -> Result<(), Stri
     match data_type {
         Null | Boolean | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => Ok(()),
         Float16 | Float32 | Float64 | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Ok(()),
-        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Ok(()),
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(1..) => Ok(()),
         Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Ok(()),
-        List(item) | LargeList(item) | FixedSizeList(item, _) => {
+        List(item) | LargeList(item) | FixedSizeList(item, 1..) => {
             check_type(item.data_type(), &format!("{path}[]"), depth + 1)
         }
         Struct(fields) => fields

@@ -13,6 +13,7 @@ pub mod outcome;
 pub mod pack;
 pub mod puback;
 pub mod publisher;
+pub mod row_numbers;
 pub mod rows;
 pub mod subject_template;
 pub mod table;

@@ -18,11 +18,13 @@ use crate::convert::{Timeout, Word, seconds};
 use crate::error::{PyResult, to_exception};
 use crate::payload::message;
 use crate::rows::{self, RowArguments};
+use crate::table::TableMessages;
 use crate::{headers, puback};
 use base::error::{About, JetError};
 use jetstream::api::MAX_ATOMIC_ROWS;
 use jetstream::publish::chunks::Chunking;
 use jetstream::publish::outcome::{Outcome, RowBlocks};
+use jetstream::publish::row_numbers::SharedRowNumbers;
 use jetstream::publish::window::Window;
 use jetstream::publish::{self as engine, Mode};
 use wire::nats::header::NATS_EXPECTED_STREAM;
@@ -56,7 +58,7 @@ impl Connection {
 
     /// Publishes many messages with a limit on those in flight. The result is a `PublishOutcome`.
     #[pyo3(signature = (subject, payloads, *, prefix, headers, msg_ids, msg_ttl, expected_stream, mode,
-                        max_inflight, max_bytes, timeout, resend, progress, chunk=None, split=false, first_row=0, ignore_extra=false))]
+                        max_inflight, max_bytes, timeout, resend, progress, chunk=None, split=false, first_row=0, table=None, ignore_extra=false))]
     fn publish_batch(
         &self,
         subject: Option<&Bound<'_, PyAny>>,
@@ -75,6 +77,7 @@ impl Connection {
         chunk: Option<usize>,
         split: bool,
         first_row: u64,
+        table: Option<&TableMessages>,
         ignore_extra: bool,
     ) -> PyResult<Call> {
         let conn = self.get()?;
@@ -111,13 +114,15 @@ impl Connection {
             Window { max_inflight, max_bytes, published_window, urgent, timeout, resend, prefix, is_batch: true };
         let done = Arc::new(AtomicU64::new(0));
         let report = progress.map(|callback| progress_of(callback, done.clone(), total));
+        let numbering = Numbering { first_row, table: table.and_then(|table| table.numbers.clone()) };
+        let reported = numbering.clone();
         let work = async move {
             let outcome = engine::publish_batch(&conn, blocks, mode, window, done).await;
-            outcome.map_err(|err| err.counted_from(first_row))
+            outcome.map_err(|err| err.renumbered(&|row| reported.rows(row).first().copied().unwrap_or(row)))
         };
         let call = Call::new(work, move |py, outcome| {
             drop(keep);
-            Ok(PublishOutcome { inner: outcome, first_row }.into_pyobject(py)?.into_any())
+            Ok(PublishOutcome { inner: outcome, numbering }.into_pyobject(py)?.into_any())
         });
         Ok(call.with_progress(report))
     }
@@ -135,12 +140,27 @@ fn progress_of(callback: Py<PyAny>, done: Arc<AtomicU64>, total: Option<usize>) 
     Progress { report: Box::new(move |py| Ok(callback.call1(py, (done.load(Ordering::Relaxed), total)).map(drop)?)) }
 }
 
+/// The numbers of rows in errors.
+#[derive(Clone)]
+struct Numbering {
+    first_row: u64,
+    /// The rows of a table that each published row, a message, has.
+    table: Option<SharedRowNumbers>,
+}
+
+impl Numbering {
+    /// Returns the numbers of a published row.
+    fn rows(&self, row: u64) -> Vec<u64> {
+        let row = self.first_row.saturating_add(row);
+        self.table.as_ref().map_or_else(|| vec![row], |table| table.of(row))
+    }
+}
+
 /// The result of every row.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
 pub struct PublishOutcome {
     inner: Outcome,
-    /// Number of the first row, for errors.
-    first_row: u64,
+    numbering: Numbering,
 }
 
 /// A row that was not stored, and its error.
@@ -168,7 +188,8 @@ impl PublishOutcome {
         let rows = self.inner.seqs.len();
         let mut errors = vec![None; rows];
         for (row, err) in &self.inner.errors {
-            errors[*row as usize] = Some(err.clone().counted_from(self.first_row).to_string());
+            let number = |row| self.numbering.rows(row).first().copied().unwrap_or(row);
+            errors[*row as usize] = Some(err.clone().renumbered(&number).to_string());
         }
         let status = (0..rows).map(|row| match (&errors[row], self.inner.duplicate[row]) {
             (Some(_), _) => "error",
@@ -213,13 +234,17 @@ impl PublishOutcome {
         Array::new(Field::new("seq", array.data_type().clone(), true), Arc::new(array))
     }
 
-    /// The failed rows, in order, counted from `first_row`.
+    /// The failed rows, in order. A message of a table fails with all its rows.
     fn errors(&self, py: Python<'_>) -> PyResult<Vec<FailedRow>> {
-        let failed = self.inner.errors.iter().map(|(row, err)| {
-            let error = to_exception(py, &err.clone().counted_from(self.first_row))?.unbind();
-            Ok(FailedRow { row: self.first_row.saturating_add(*row), error })
-        });
-        failed.collect()
+        let mut failed = Vec::with_capacity(self.inner.errors.len());
+        for (message, err) in &self.inner.errors {
+            for row in self.numbering.rows(*message) {
+                let error = to_exception(py, &err.clone().renumbered(&|_| row))?.unbind();
+                failed.push(FailedRow { row, error });
+            }
+        }
+        failed.sort_by_key(|failed| failed.row);
+        Ok(failed)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

@@ -18,6 +18,7 @@ use crate::requested;
 use base::lock::lock;
 use base::panics::caught;
 use jetstream::publish::pack::Pack;
+use jetstream::publish::row_numbers::SharedRowNumbers;
 use jetstream::publish::table::{Plan, message_fields};
 
 /// Rows that are encoded at once, which bounds the memory besides the table.
@@ -29,6 +30,8 @@ pub struct TableMessages {
     messages: Mutex<Option<Messages>>,
     field: FieldRef,
     rows: Option<usize>,
+    /// The rows of each message, if a message has several.
+    pub numbers: Option<SharedRowNumbers>,
 }
 
 #[pymethods]
@@ -63,9 +66,13 @@ impl TableMessages {
                 bytes,
             )?)),
         };
+        let numbers = match &plan {
+            TableFormat::Json(_) => None,
+            TableFormat::Arrow(pack) => Some(pack.numbers.clone()),
+        };
         let field = Arc::new(Field::new("", DataType::Struct(message_fields()), false));
         let messages = Messages { reader, plan, held: VecDeque::new(), at: 0, field: field.clone() };
-        Ok(TableMessages { messages: Mutex::new(Some(messages)), field, rows })
+        Ok(TableMessages { messages: Mutex::new(Some(messages)), field, rows, numbers })
     }
 
     fn __len__(&self) -> PyResult<usize> {

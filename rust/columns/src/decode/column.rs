@@ -1,12 +1,15 @@
 //! Typed columns that a JSON parser writes into. A row that is found malformed is truncated.
 
+use std::sync::Arc;
+
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_buffer::{NullBufferBuilder, i256};
-use arrow_schema::{DataType, FieldRef};
+use arrow_schema::{DataType, Field, FieldRef};
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
+use super::dictionary::DictionaryDecoder;
 use super::json::{self, Json, JsonStep, Parsed, Reason};
 use super::lenient::compact;
 use super::number;
@@ -14,8 +17,8 @@ use super::object::{self, Members};
 use super::rules::{JsonRules, Zone, per_second};
 
 const DECODABLE_TYPES: &str = "null, bool, int8 to int64, uint8 to uint64, float16 to float64, decimal32 to decimal256, string, \
-     binary (base64), date32, timestamp, list, struct and map with string keys (large and view types of string and binary, \
-     large list as well)";
+     binary (base64), date, time, timestamp, duration, list, struct and map with string keys (large and view types of \
+     string and binary, large lists, lists and binary of a fixed size as well), and dictionaries of them";
 const NANOS: i128 = 1_000_000_000;
 /// Accepts base64 without padding, because many encoders omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -48,10 +51,13 @@ pub enum Values {
     Text(Bytes),
     Binary(Bytes),
     Date(Vec<i64>),
+    /// Time of day; units per second.
+    Clock(Vec<i64>, i64),
     Time(Vec<i64>, TimeFormat),
     List(Vec<i32>, Box<ColumnDecoder>),
     Struct(Members),
     Map(Vec<i32>, Bytes, Box<ColumnDecoder>),
+    Dictionary(DictionaryDecoder),
 }
 
 /// Format of the times of a column.
@@ -124,17 +130,24 @@ impl ColumnDecoder {
             DataType::Decimal256(precision @ 1..=76, scale) => Values::Wide(Vec::new(), *precision, *scale),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Values::Text(Bytes::new()),
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Values::Binary(Bytes::new()),
-            DataType::Date32 => Values::Date(Vec::new()),
+            DataType::FixedSizeBinary(1..) => Values::Binary(Bytes::new()),
+            DataType::Date32 | DataType::Date64 => Values::Date(Vec::new()),
+            DataType::Time32(unit) | DataType::Time64(unit) => Values::Clock(Vec::new(), per_second(*unit)),
+            DataType::Duration(_) => ints(i64::MIN.into(), i64::MAX.into()),
             DataType::Timestamp(unit, zone) => {
                 let numbers = rules.numbers.per_second(*unit, zone.is_some());
                 let zone = zone.as_ref().map(|_| rules.zone.clone());
                 Values::Time(Vec::new(), TimeFormat { second: per_second(*unit), zone, numbers })
             }
-            DataType::List(item) | DataType::LargeList(item) => {
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, 1..) => {
                 Values::List(vec![0], Box::new(ColumnDecoder::new(item, rules, &format!("{path}[]"), depth + 1)?))
             }
             DataType::Struct(fields) => Values::Struct(Members::new(fields, rules, path, depth + 1)?),
-            DataType::Map(entries, false) => {
+            DataType::Dictionary(keys, value) => {
+                let field = Arc::new(Field::new("value", value.as_ref().clone(), false));
+                Values::Dictionary(DictionaryDecoder::new(keys, ColumnDecoder::new(&field, rules, path, depth + 1)?))
+            }
+            DataType::Map(entries, _) => {
                 let DataType::Struct(pair) = entries.data_type() else { return unsupported() };
                 let [key, value] = &pair[..] else { return unsupported() };
                 if !matches!(key.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
@@ -160,7 +173,9 @@ impl ColumnDecoder {
         match &mut self.values {
             Values::Null => {}
             Values::Bool(values) => values.reserve(rows),
-            Values::Int(values, ..) | Values::Date(values) | Values::Time(values, ..) => values.reserve(rows),
+            Values::Int(values, ..) | Values::Date(values) | Values::Clock(values, _) | Values::Time(values, ..) => {
+                values.reserve(rows);
+            }
             Values::Single(values) => values.reserve(rows),
             Values::Double(values) => values.reserve(rows),
             Values::Decimal(values, ..) => values.reserve(rows),
@@ -168,6 +183,7 @@ impl ColumnDecoder {
             Values::Text(values) | Values::Binary(values) => values.ends.reserve(rows),
             Values::List(ends, _) | Values::Map(ends, ..) => ends.reserve(rows),
             Values::Struct(members) => members.columns.iter_mut().for_each(|column| column.reserve(rows)),
+            Values::Dictionary(dictionary) => dictionary.codes.reserve(rows),
         }
     }
 
@@ -175,15 +191,22 @@ impl ColumnDecoder {
         match &mut self.values {
             Values::Null => {}
             Values::Bool(values) => values.append(false),
-            Values::Int(values, ..) | Values::Date(values) | Values::Time(values, ..) => values.push(0),
+            Values::Int(values, ..) | Values::Date(values) | Values::Clock(values, _) | Values::Time(values, ..) => {
+                values.push(0);
+            }
             Values::Single(values) => values.push(0.0),
             Values::Double(values) => values.push(0.0),
             Values::Decimal(values, ..) => values.push(0),
             Values::Wide(values, ..) => values.push(i256::ZERO),
             Values::Text(values) | Values::Binary(values) => values.end(),
-            Values::List(ends, items) => ends.push(items.len() as i32),
+            Values::List(ends, items) => {
+                // A null of a fixed-size list has items too.
+                (0..fixed_length(self.field.data_type()).unwrap_or(0)).for_each(|_| items.append_null());
+                ends.push(items.len() as i32);
+            }
             Values::Map(ends, _, items) => ends.push(items.len() as i32),
             Values::Struct(members) => members.columns.iter_mut().for_each(ColumnDecoder::append_null),
+            Values::Dictionary(dictionary) => dictionary.codes.push(0),
         }
         self.nulls.append_null();
     }
@@ -193,7 +216,9 @@ impl ColumnDecoder {
         match &mut self.values {
             Values::Null => {}
             Values::Bool(values) => values.truncate(length),
-            Values::Int(values, ..) | Values::Date(values) | Values::Time(values, ..) => values.truncate(length),
+            Values::Int(values, ..) | Values::Date(values) | Values::Clock(values, _) | Values::Time(values, ..) => {
+                values.truncate(length);
+            }
             Values::Single(values) => values.truncate(length),
             Values::Double(values) => values.truncate(length),
             Values::Decimal(values, ..) => values.truncate(length),
@@ -209,6 +234,7 @@ impl ColumnDecoder {
                 items.truncate(ends[length] as usize);
             }
             Values::Struct(members) => members.columns.iter_mut().for_each(|column| column.truncate(length)),
+            Values::Dictionary(dictionary) => dictionary.codes.truncate(length),
         }
         self.nulls.truncate(length);
     }
@@ -236,14 +262,19 @@ impl ColumnDecoder {
             Values::Text(values) => text(values, json)?,
             Values::Binary(values) => {
                 let plain = json.string()?;
-                if BASE64.decode_vec(plain.unwrap_or(&json.unescaped), &mut values.data).is_err() {
+                let begin = values.data.len();
+                let decoded = BASE64.decode_vec(plain.unwrap_or(&json.unescaped), &mut values.data);
+                let length = values.data.len() - begin;
+                if decoded.is_err() || fixed_length(self.field.data_type()).is_some_and(|fixed| fixed != length) {
                     return json.fail(Reason::Unfit, start);
                 }
                 values.end();
             }
             Values::Date(values) => values.push(date(json)?),
+            Values::Clock(values, second) => values.push(clock(json, *second)?),
             Values::Time(values, format) => values.push(time(json, format)?),
             Values::List(ends, items) => {
+                let begin = items.len();
                 let mut more = !json.open(b'[', b']', "an array")?;
                 while more {
                     if let Err(stop) = items.parse(json) {
@@ -252,13 +283,22 @@ impl ColumnDecoder {
                     }
                     more = json.more(b']')?;
                 }
+                if fixed_length(self.field.data_type()).is_some_and(|fixed| fixed != items.len() - begin) {
+                    return json.fail(Reason::Unfit, start);
+                }
                 ends.push(items.len() as i32);
             }
             Values::Struct(members) => members.parse(self.nulls.len(), json)?,
             Values::Map(ends, keys, items) => {
+                let begin = items.len();
                 object::map(keys, items, json)?;
+                let sorted = matches!(self.field.data_type(), DataType::Map(_, true));
+                if sorted && !(begin + 1..items.len()).all(|at| keys.get(at - 1) < keys.get(at)) {
+                    return json.fail(Reason::Unfit, start);
+                }
                 ends.push(items.len() as i32);
             }
+            Values::Dictionary(dictionary) => dictionary.parse(json)?,
         }
         self.nulls.append_non_null();
         Ok(())
@@ -274,6 +314,24 @@ fn single(json: &mut Json<'_>, is_wide: bool) -> Parsed<f32> {
     match json.number("a number")?.single() {
         // The largest float16 is below the largest float32.
         Some(value) if is_wide || value.abs() < 65_520.0 => Ok(value),
+        _ => json.fail(Reason::Unfit, start),
+    }
+}
+
+/// Returns the length of each value of a type with a fixed size.
+fn fixed_length(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::FixedSizeBinary(length) | DataType::FixedSizeList(_, length) => usize::try_from(*length).ok(),
+        _ => None,
+    }
+}
+
+/// Parses a time of day. Fractions below the unit are cut.
+fn clock(json: &mut Json<'_>, second: i64) -> Parsed<i64> {
+    let start = json.at;
+    let plain = json.string()?;
+    match number::clock(plain.unwrap_or(&json.unescaped)) {
+        Some((seconds, nanos, [])) => Ok(seconds * second + nanos / (1_000_000_000 / second)),
         _ => json.fail(Reason::Unfit, start),
     }
 }

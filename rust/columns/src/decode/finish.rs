@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arrow_array::types::*;
 use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, BinaryArray, BinaryViewArray, BooleanArray, GenericListArray, LargeBinaryArray,
-    LargeStringArray, MapArray, NullArray, OffsetSizeTrait, PrimitiveArray, StringArray, StringViewArray, StructArray,
+    ArrayRef, ArrowPrimitiveType, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray,
+    GenericListArray, LargeBinaryArray, LargeStringArray, MapArray, NullArray, OffsetSizeTrait, PrimitiveArray,
+    StringArray, StringViewArray, StructArray,
 };
 use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::column::{Bytes, ColumnDecoder, Values};
 use super::object::Members;
@@ -23,7 +24,14 @@ impl ColumnDecoder {
             Values::Null => Arc::new(NullArray::new(length)),
             Values::Bool(values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
             Values::Int(values, ..) => integers(std::mem::take(values), nulls, data_type)?,
-            Values::Date(values) => numbers::<Date32Type, _>(std::mem::take(values), nulls, data_type, |v| v as i32)?,
+            Values::Date(values) => {
+                let values = std::mem::take(values);
+                match data_type {
+                    DataType::Date64 => numbers::<Date64Type, _>(values, nulls, data_type, |v| v * 86_400_000)?,
+                    _ => numbers::<Date32Type, _>(values, nulls, data_type, |v| v as i32)?,
+                }
+            }
+            Values::Clock(values, _) => integers(std::mem::take(values), nulls, data_type)?,
             Values::Time(values, format) => {
                 let values = std::mem::take(values);
                 match format.second {
@@ -55,6 +63,7 @@ impl ColumnDecoder {
                 let (offsets, data) = values.finish();
                 match data_type {
                     DataType::LargeBinary => Arc::new(LargeBinaryArray::try_new(large(offsets), data, nulls)?),
+                    DataType::FixedSizeBinary(length) => fixed_binary(*length, &offsets, data, nulls)?,
                     DataType::BinaryView => {
                         Arc::new(BinaryViewArray::from(&BinaryArray::try_new(offsets, data, nulls)?))
                     }
@@ -63,16 +72,21 @@ impl ColumnDecoder {
             }
             Values::List(ends, items) => match data_type {
                 DataType::LargeList(_) => list(large(offsets(ends)), items, nulls)?,
+                DataType::FixedSizeList(_, size) => {
+                    *ends = vec![0];
+                    Arc::new(FixedSizeListArray::try_new(items.field.clone(), *size, items.finish()?, nulls)?)
+                }
                 _ => list(offsets(ends), items, nulls)?,
             },
             Values::Struct(members) => Arc::new(members.finish(length, nulls)?),
             Values::Map(ends, keys, items) => {
-                let DataType::Map(entries, _) = data_type else { return Err(mismatch(data_type)) };
+                let DataType::Map(entries, sorted) = data_type else { return Err(mismatch(data_type)) };
                 let DataType::Struct(pair) = entries.data_type() else { return Err(mismatch(data_type)) };
                 let columns = vec![strings(keys, None, pair[0].data_type())?, items.finish()?];
                 let values = StructArray::try_new(pair.clone(), columns, None)?;
-                Arc::new(MapArray::try_new(entries.clone(), offsets(ends), values, nulls, false)?)
+                Arc::new(MapArray::try_new(entries.clone(), offsets(ends), values, nulls, *sorted)?)
             }
+            Values::Dictionary(dictionary) => dictionary.finish(nulls, data_type)?,
         })
     }
 }
@@ -100,7 +114,7 @@ fn large(offsets: OffsetBuffer<i32>) -> OffsetBuffer<i64> {
 
 type HalfFloat = <Float16Type as ArrowPrimitiveType>::Native;
 
-fn mismatch(data_type: &DataType) -> ArrowError {
+pub fn mismatch(data_type: &DataType) -> ArrowError {
     ArrowError::SchemaError(format!("a builder of another type than {data_type}"))
 }
 
@@ -120,6 +134,7 @@ fn numbers<T: ArrowPrimitiveType, V: ArrowNativeType>(
 }
 
 fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     match data_type {
         DataType::Int8 => numbers::<Int8Type, _>(values, nulls, data_type, |v| v as i8),
         DataType::Int16 => numbers::<Int16Type, _>(values, nulls, data_type, |v| v as i16),
@@ -128,6 +143,14 @@ fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -
         DataType::UInt16 => numbers::<UInt16Type, _>(values, nulls, data_type, |v| v as u16),
         DataType::UInt32 => numbers::<UInt32Type, _>(values, nulls, data_type, |v| v as u32),
         DataType::UInt64 => numbers::<UInt64Type, _>(values, nulls, data_type, |v| v as u64),
+        DataType::Time32(Second) => numbers::<Time32SecondType, _>(values, nulls, data_type, |v| v as i32),
+        DataType::Time32(_) => numbers::<Time32MillisecondType, _>(values, nulls, data_type, |v| v as i32),
+        DataType::Time64(Microsecond) => numbers::<Time64MicrosecondType, _>(values, nulls, data_type, |v| v),
+        DataType::Time64(_) => numbers::<Time64NanosecondType, _>(values, nulls, data_type, |v| v),
+        DataType::Duration(Second) => numbers::<DurationSecondType, _>(values, nulls, data_type, |v| v),
+        DataType::Duration(Millisecond) => numbers::<DurationMillisecondType, _>(values, nulls, data_type, |v| v),
+        DataType::Duration(Microsecond) => numbers::<DurationMicrosecondType, _>(values, nulls, data_type, |v| v),
+        DataType::Duration(Nanosecond) => numbers::<DurationNanosecondType, _>(values, nulls, data_type, |v| v),
         _ => numbers::<Int64Type, _>(values, nulls, data_type, |v| v),
     }
 }
@@ -139,6 +162,28 @@ fn strings(values: &mut Bytes, nulls: Option<NullBuffer>, data_type: &DataType) 
         DataType::Utf8View => Arc::new(StringViewArray::from(&StringArray::try_new(offsets, data, nulls)?)),
         _ => Arc::new(StringArray::try_new(offsets, data, nulls)?),
     })
+}
+
+/// Returns values of the same length; nulls, which have no bytes yet, get as many zeros.
+fn fixed_binary(
+    length: i32,
+    offsets: &OffsetBuffer<i32>,
+    data: Buffer,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    let data = match &nulls {
+        None => data,
+        Some(nulls) => {
+            let mut whole = vec![0; nulls.len() * length.unsigned_abs() as usize];
+            for (row, place) in whole.chunks_exact_mut(length.unsigned_abs() as usize).enumerate() {
+                if nulls.is_valid(row) {
+                    place.copy_from_slice(&data[offsets[row] as usize..offsets[row + 1] as usize]);
+                }
+            }
+            whole.into()
+        }
+    };
+    Ok(Arc::new(FixedSizeBinaryArray::try_new(length, data, nulls)?))
 }
 
 fn list<O: OffsetSizeTrait>(

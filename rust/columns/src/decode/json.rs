@@ -24,6 +24,8 @@ pub enum Reason {
     Expected(&'static str),
     /// A value of the right type that the column cannot hold.
     Unfit,
+    /// A dictionary has this many values already.
+    Full(usize),
     Null,
     #[default]
     Missing,

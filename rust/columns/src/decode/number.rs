@@ -149,8 +149,18 @@ pub fn moment(text: &[u8]) -> Option<Moment> {
     let Some((b'T' | b't' | b' ', time)) = time.split_first() else {
         return time.is_empty().then_some(Moment { seconds: day, nanos: 0, offset: None });
     };
-    let (clock, mut rest) = time.split_at_checked(5)?;
-    let mut seconds = day + minutes(clock)? * 60;
+    let (seconds, nanos, rest) = clock(time)?;
+    let offset = match rest {
+        [] => None,
+        rest => Some(offset(rest)?),
+    };
+    Some(Moment { seconds: day + seconds - offset.unwrap_or(0), nanos, offset })
+}
+
+/// Parses `HH:MM`, `:SS` and a fraction of 1 to 9 digits; returns the seconds, the nanoseconds and the rest.
+pub fn clock(text: &[u8]) -> Option<(i64, i64, &[u8])> {
+    let (clock, mut rest) = text.split_at_checked(5)?;
+    let mut seconds = minutes(clock)? * 60;
     let mut nanos = 0;
     if let [b':', s1, s2, tail @ ..] = rest {
         seconds += digits(&[*s1, *s2]).filter(|second| *second < 60)?;
@@ -165,11 +175,7 @@ pub fn moment(text: &[u8]) -> Option<Moment> {
             rest = tail;
         }
     }
-    let offset = match rest {
-        [] => None,
-        rest => Some(offset(rest)?),
-    };
-    Some(Moment { seconds: seconds - offset.unwrap_or(0), nanos, offset })
+    Some((seconds, nanos, rest))
 }
 
 /// Parses `Z`, `±HH:MM`, `±HHMM` or `±HH` into seconds.

@@ -173,7 +173,7 @@ fn times_and_durations_are_encoded() {
     let table = table(vec![
         ("t", Arc::new(Time64MicrosecondArray::from(vec![Some(86_399_999_999), Some(0), Some(86_400_000_000)]))),
         ("d", Arc::new(DurationMillisecondArray::from(vec![Some(-5), None, None]))),
-        ("date", Arc::new(Date64Array::from(vec![Some(-1), None, None]))),
+        ("date", Arc::new(Date64Array::from(vec![Some(-86_400_000), None, None]))),
     ]);
     assert_eq!(
         texts(&table, false),

@@ -94,6 +94,9 @@ where
 
 fn dates<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef, units_in_day: i64) -> Box<dyn Cells> {
     by::<T>(array, move |value, out| {
+        if value.rem_euclid(units_in_day) != 0 {
+            return Err(EncodeFault::new("a date64 with a time of day; cast the column to a timestamp"));
+        }
         if quoted(out, |out| push_date(value.div_euclid(units_in_day), out)) {
             return Ok(());
         }

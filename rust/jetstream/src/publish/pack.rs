@@ -11,6 +11,7 @@ use arrow_schema::{ArrowError, Fields, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
 
 use crate::publish::content_ids::ContentIds;
+use crate::publish::row_numbers::SharedRowNumbers;
 use crate::publish::subject_template::Template;
 use crate::publish::table::{self, position};
 use base::error::{JetError, Result};
@@ -32,6 +33,8 @@ pub struct Pack {
     most_bytes: usize,
     /// Number of rows of the last messages.
     fits: usize,
+    /// The rows of each message.
+    pub numbers: SharedRowNumbers,
 }
 
 /// Messages of some rows, as columns.
@@ -44,11 +47,11 @@ struct PackedMessages {
 }
 
 impl PackedMessages {
-    fn refuse(&mut self, row: usize, reason: &str) {
+    fn refuse(&mut self, reason: &str) {
         self.payloads.append_null();
         self.subjects.append_null();
         self.ids.append_null();
-        self.reasons.append_value(format!("row {row} of the table: {reason}"));
+        self.reasons.append_value(reason);
     }
 }
 
@@ -96,7 +99,17 @@ impl Pack {
         let schema = Arc::new(schema);
         // Types that cannot be written raise an error before the first message.
         let empty = RecordBatch::new_empty(schema.clone());
-        let pack = Pack { columns, schema, subject, content_ids, options, rows, most_bytes, fits: rows };
+        let pack = Pack {
+            columns,
+            schema,
+            subject,
+            content_ids,
+            options,
+            rows,
+            most_bytes,
+            fits: rows,
+            numbers: SharedRowNumbers::default(),
+        };
         pack.packed(&empty).map_err(|err| JetError::Type(format!("a column cannot be in an Arrow message: {err}")))?;
         Ok(pack)
     }
@@ -124,7 +137,8 @@ impl Pack {
             let mut faults = Vec::new();
             let subjects = self.subject.fill(table, &mut faults)?;
             for (row, fault) in faults {
-                messages.refuse(at + row, &fault.to_string());
+                self.numbers.add([(at + row) as u64]);
+                messages.refuse(&fault.to_string());
             }
             // In the order of the first row of each subject.
             let (mut groups, mut of_subject): (Vec<(&str, Vec<u32>)>, _) = (Vec::new(), HashMap::new());
@@ -171,13 +185,15 @@ impl Pack {
                     continue;
                 }
                 let (size, most) = (payload.len(), self.most_bytes);
-                messages.refuse(number(start), &format!("{size} bytes as an Arrow message, which may have {most}"));
+                self.numbers.add([number(start) as u64]);
+                messages.refuse(&format!("{size} bytes as an Arrow message, which may have {most}"));
             } else {
                 let id = self.content_ids.as_mut().map(|content| {
                     let mut id = String::new();
                     content.write(subject, &mut Vec::new(), &payload, &mut id);
                     id
                 });
+                self.numbers.add((start..start + count).map(|row| number(row) as u64));
                 messages.payloads.append_value(&payload);
                 messages.subjects.append_value(subject);
                 messages.ids.append_option(id);
@@ -221,12 +237,17 @@ mod tests {
 
     #[test]
     fn rows_of_one_subject_share_a_message() {
-        let messages = pack("a.{region}", 10, 1 << 20).messages(&table(40), 100).unwrap();
+        let mut pack = pack("a.{region}", 10, 1 << 20);
+        let messages = pack.messages(&table(40), 100).unwrap();
         let subjects: Vec<_> = messages.column(1).as_string::<i32>().iter().flatten().collect();
         assert_eq!(subjects, ["a.eu", "a.eu", "a.us"]);
         let reasons: Vec<_> = messages.column(3).as_string::<i32>().iter().flatten().collect();
         assert_eq!(reasons.len(), 10);
-        assert!(reasons[0].starts_with("row 103 of the table") && reasons[0].contains("\"region\""), "{reasons:?}");
+        assert!(reasons[0].contains("\"region\""), "{reasons:?}");
+        // The ten rows without a subject come first.
+        assert_eq!((pack.numbers.of(0), pack.numbers.of(9)), (vec![103], vec![139]));
+        assert_eq!(pack.numbers.of(10), [100, 102, 104, 106, 108, 110, 112, 114, 116, 118]);
+        assert_eq!(pack.numbers.of(12), (101..140).step_by(4).collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tests of malformed rows in every mode, of excessive nesting and of unsupported types.
 
-use arrow_schema::TimeUnit;
+use arrow_schema::IntervalUnit;
 
 use super::*;
 
@@ -136,13 +136,12 @@ fn unsupported_types_are_named() {
             "{text}"
         );
     };
-    refuse(DataType::Date64, "s.x");
-    refuse(DataType::Time64(TimeUnit::Nanosecond), "s.x");
-    refuse(DataType::Duration(TimeUnit::Second), "s.x");
-    refuse(DataType::FixedSizeBinary(4), "s.x");
-    refuse(DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)), "s.x");
-    refuse(DataType::List(Arc::new(nullable("item", DataType::Date64))), "s.x[]");
-    refuse(map_of(DataType::Date64), "s.x.*");
+    let interval = DataType::Interval(IntervalUnit::DayTime);
+    refuse(interval.clone(), "s.x");
+    refuse(DataType::FixedSizeBinary(0), "s.x");
+    refuse(DataType::Dictionary(Box::new(DataType::Int8), Box::new(interval.clone())), "s.x");
+    refuse(DataType::List(Arc::new(nullable("item", interval.clone()))), "s.x[]");
+    refuse(map_of(interval), "s.x.*");
     refuse(DataType::Decimal128(39, 0), "s.x");
     refuse(DataType::Decimal32(0, 0), "s.x");
     let twice = fields(vec![nullable("a", DataType::Int8), nullable("a", DataType::Int8)]);

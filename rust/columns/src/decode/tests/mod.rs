@@ -1,5 +1,6 @@
 //! Helpers of the decoder's tests.
 
+mod fixed;
 mod malformed;
 mod nested;
 mod numbers;
