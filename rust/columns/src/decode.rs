@@ -17,7 +17,7 @@
 //! | timestamp without zone | the same text without an offset; a number |
 //! | list, struct, map | an array, an object, an object |
 //! | list of a fixed size | an array of this size |
-//! | dictionary | a value of its value type; more values in a batch than the keys can tell apart are malformed |
+//! | dictionary | a value of its value type; more values in a batch than the keys can number are malformed |
 //!
 //! A string is not converted to a number, except for decimals, and a number is not converted to a string. A missing
 //! field is null, as is a null; both are malformed if the schema's field is not nullable. Unknown members are checked

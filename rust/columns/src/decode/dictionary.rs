@@ -17,7 +17,7 @@ pub struct DictionaryDecoder {
     values: Box<ColumnDecoder>,
     /// Code of a value by its JSON. A value that is written in two ways has two codes.
     known: HashMap<Vec<u8>, usize>,
-    /// Number of values that the type of the keys can tell apart.
+    /// Number of values that the type of the keys can number.
     capacity: usize,
 }
 

@@ -27,7 +27,7 @@ pub fn explain(json: &Json<'_>, text: &str, root: &FieldRef) -> (String, String)
         (Reason::Expected(_), None) => format!("not JSON: not a value, at byte {}", fault.start),
         (Reason::Null, _) => "null, and the schema says not nullable".into(),
         (Reason::Missing, _) => "missing, and the schema says not nullable".into(),
-        (Reason::Full(count), _) => format!("more than {count} values in a batch, and the keys can tell no more apart"),
+        (Reason::Full(count), _) => format!("more than {count} values in a batch, and the keys can number no more"),
         // A binary column is not quoted, because its text can be any.
         (Reason::Unfit, _) if let DataType::FixedSizeBinary(length) = field.data_type() => {
             format!("not standard base64 of {length} bytes")

@@ -63,7 +63,7 @@ fn dictionaries_have_each_value_once() -> TestResult {
     assert_eq!(dictionary.values().as_string::<i32>().iter().collect::<Vec<_>>(), [Some("a"), Some("b")]);
     assert_eq!(dictionary.keys().iter().collect::<Vec<_>>(), [Some(0), Some(1), None, Some(0)]);
     refuses(kind.clone(), &["1"], "expected a string");
-    // A row more than the keys can tell apart is malformed; the rows after it are not.
+    // A value beyond the range of the keys is malformed; known values are not.
     let rows: Vec<_> = (0..130).map(|row| format!(r#"{{"x":"{}"}}"#, row % 129)).collect();
     let mut decoder = Decoder::new(&fields(vec![nullable("x", kind)]), OnMismatch::Permissive)?;
     let decoded = decoder.decode(&BinaryArray::from_iter_values(&rows)).map_err(words)?;
