@@ -98,6 +98,7 @@ mod tests {
         assert!(numbers.of(6).is_empty());
         let long = SharedRowNumbers::default();
         long.add(0..1_000_000);
-        assert_eq!((lock(&long.0).runs.len(), long.of(0).len()), (4, 1_000_000));
+        assert_eq!(long.of(0).len(), 1_000_000);
+        assert_eq!(lock(&long.0).runs.len(), 4);
     }
 }
