@@ -40,13 +40,14 @@ class Batch:
     def payload(self) -> bytes:
         """Return the payloads of all rows, concatenated; empty if there is no column `data`."""
 
-    def decode(self, schema: object, mode: str, rules: JsonRules) -> Batch:
-        """Decode `data` from JSON.
+    def decode(self, schema: object, mode: str, rules: JsonRules, *, avro: bool = False) -> Batch:
+        """Decode `data` from JSON or Avro.
 
         Args:
-            schema: Any object with an Arrow schema.
+            schema: Any object with an Arrow schema; for Avro the JSON of an Avro schema.
             mode: As in `Connection.read`.
-            rules: Time zone and unit of timestamps, and tolerance.
+            rules: Time zone and unit of timestamps, and tolerance, of JSON.
+            avro: The payloads are data of an Avro record. Default: False.
 
         Returns:
             The rows with `value` instead of `data`.

@@ -15,8 +15,9 @@ from jetarrow.core.message import AnyMessage
 from jetarrow.core.session import Session
 from jetarrow.jetstream import html
 from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.avro import avro_schema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
-from jetarrow.jetstream.literals import AckVerb, DecodeMode, TimestampNumbers
+from jetarrow.jetstream.literals import AckVerb, DecodeMode, RowFormat, TimestampNumbers, check_literal
 from jetarrow.jetstream.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -121,14 +122,16 @@ class MessageBatch(Columns[Msg]):
         schema: object,
         mode: DecodeMode = "PERMISSIVE",
         *,
+        format: RowFormat = "json",
         time_zone: str = "UTC",
         timestamp_numbers: TimestampNumbers | None = None,
     ) -> MessageBatch:
-        """Returns the same rows with decoded JSON payloads: `value` replaces `data`.
+        """Returns the same rows with decoded payloads: `value` replaces `data`.
 
         Args:
             schema: As `js.read`.
             mode: As `js.read`.
+            format: "json" or "avro", as `js.read`.
             time_zone: As `js.read`.
             timestamp_numbers: As `js.read`.
 
@@ -136,6 +139,9 @@ class MessageBatch(Columns[Msg]):
             DecodeError: Mode FAILFAST, and a row does not fit the schema.
             ValueError: A type cannot be decoded, or the mode is unknown.
         """
+        check_literal("format", format, RowFormat)
+        if format == "avro":
+            return self._like(self._native.decode(avro_schema(schema), mode, JsonRules(), avro=True))
         return self._decode(schema, mode, json_rules(schema, time_zone, timestamp_numbers))
 
     def _decode(self, schema: object, mode: DecodeMode, rules: JsonRules) -> MessageBatch:

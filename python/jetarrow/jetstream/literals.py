@@ -7,8 +7,11 @@ from typing import Any, Literal, TypeAlias, get_args
 DecodeMode: TypeAlias = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 """Handling of payloads that do not fit the schema."""
 
-PayloadFormat: TypeAlias = Literal["json", "arrow"]
-"""Encoding of payloads that have columns: a JSON object, or an Arrow IPC stream."""
+PayloadFormat: TypeAlias = Literal["json", "arrow", "avro"]
+"""Encoding of payloads that have columns: a JSON object, an Arrow IPC stream, or a datum of an Avro record."""
+
+RowFormat: TypeAlias = Literal["json", "avro"]
+"""Encoding of payloads that have one row each."""
 
 ArrowCompression: TypeAlias = Literal["zstd", "lz4"]
 """Compression of the buffers of an Arrow IPC stream."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from os import PathLike
 from typing import Any
 
 from jetarrow.core.docstrings import with_entries_of
@@ -39,7 +40,7 @@ class ReadVerbs:
         end_time: datetime | timedelta | str | None = None,
         subjects: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
-        schema: ArrowSchema | Mapping[str, Any] | str | None = None,
+        schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | None = None,
         mode: DecodeMode = "PERMISSIVE",
         format: PayloadFormat = "json",
         flatten: bool = False,
@@ -76,7 +77,8 @@ class ReadVerbs:
                 `__arrow_c_schema__` (a schema of pyarrow, polars or arro3); DDL text ("id BIGINT, name STRING"); a dict
                 of name to type (`{"id": int, "at": "timestamp"}`); or "infer", which infers it from the first 1,000
                 messages of the range (`reader.inferred` returns it). Missing fields and JSON nulls are null, and extra
-                fields are ignored. A field of another type makes the whole row malformed.
+                fields are ignored. A field of another type makes the whole row malformed. With format "avro" an Avro
+                schema: its JSON text, the same as a dict, or a path.
             mode: Handling of malformed rows. "PERMISSIVE": `value` is null, the payload is in the string column
                 `_corrupt_record` (base64 if it is not UTF-8), field and reason are in `_error`; "DROPMALFORMED": they
                 are dropped; "FAILFAST": `DecodeError` with sequence and column.
@@ -84,7 +86,8 @@ class ReadVerbs:
                 are the rows of the result, with the columns of the table and those in `columns` ("seq", "subject",
                 "timestamp" of the message; default none). `schema` selects columns by name; by default they are those
                 of the first message. A message is malformed if it lacks a column, if a column has another type, or if
-                it decodes to more than 512 MiB.
+                it decodes to more than 512 MiB. "avro": each payload is a datum of the record `schema`, alone or in
+                single-object encoding.
             flatten: The fields of `value` become top-level columns.
             limit: Most rows; None is all.
             batch_rows: Most rows of a batch. None: 65,536, and fewer in the first batches, so that the first one
@@ -155,7 +158,7 @@ class ReadVerbs:
         subjects: str | Sequence[str] | None = None,
         *,
         columns: Sequence[str] | None = None,
-        schema: ArrowSchema | Mapping[str, Any] | str | None = None,
+        schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | None = None,
         mode: DecodeMode = "PERMISSIVE",
         format: PayloadFormat = "json",
         flatten: bool = False,

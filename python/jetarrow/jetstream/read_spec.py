@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypedDict, cast
 
 from jetarrow.core.arguments import check_whole, texts
+from jetarrow.jetstream.avro import avro_schema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
 from jetarrow.jetstream.literals import (
     DecodeMode,
@@ -57,7 +58,8 @@ class ReadOptions(TypedDict):
         bucket: Subject prefix of a key-value bucket. The columns are those of its entries.
         flatten: The fields of `schema` are top-level columns.
         limit: Maximum rows; None for all.
-        format: "arrow": with `schema`, every payload is an Arrow stream with these columns.
+        format: "arrow": with `schema`, every payload is an Arrow stream with these columns. "avro": `schema` is the
+            JSON text of an Avro schema.
         grow: Start with a small batch, and double it up to `batch_rows` and `batch_bytes`.
         outage: Maximum seconds without a server after opening; None for 60.
         marks: Sequence and nanoseconds of messages received before, to compare with the stream.
@@ -171,8 +173,11 @@ class ReadSpec:
             self._set("end_time", moment(self.end_time))
         self._set("subjects", texts("subjects", self.subjects))
         if self.rules is None:
-            self._set("rules", json_rules(self.schema, self.time_zone, self.timestamp_numbers))
-        if not self.infers_schema:
+            units = self.schema if self.format == "json" else None
+            self._set("rules", json_rules(units, self.time_zone, self.timestamp_numbers))
+        if self.format == "avro":
+            self._set("schema", avro_schema(self.schema))
+        elif not self.infers_schema:
             self._set("schema", arrow_schema(self.schema))
 
     def _set(self, name: str, value: object) -> None:
@@ -182,7 +187,7 @@ class ReadSpec:
     @property
     def infers_schema(self) -> bool:
         """Whether the schema is read from the stream's messages when the reader is opened."""
-        return isinstance(self.schema, str) and self.schema == "infer"
+        return self.format != "avro" and isinstance(self.schema, str) and self.schema == "infer"
 
     def native_options(self) -> ReadOptions:
         """The options of the native `read`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from os import PathLike
@@ -15,6 +15,7 @@ from jetarrow.core.session import Headers
 from jetarrow.core.suggestions import suggests_keywords_async
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.arrow_compat import without_nested_offsets
+from jetarrow.jetstream.avro import avro_schema
 from jetarrow.jetstream.kv.key_values import KeyValues
 from jetarrow.jetstream.literals import ArrowCompression, OnReject, PayloadFormat, PublishMode, check_literal
 from jetarrow.jetstream.progress import Progress, reporter
@@ -52,6 +53,7 @@ class PublishTable(PublishVerbs):
         subject: str | None = None,
         *,
         format: PayloadFormat = "json",
+        schema: Mapping[str, Any] | str | PathLike[str] | None = None,
         columns: Sequence[str] | None = None,
         msg_id: str | None = None,
         headers: Headers | None = None,
@@ -84,7 +86,9 @@ class PublishTable(PublishVerbs):
                 is an error of its row, which names the column.
             format: Encoding of payloads: "json", one message per row; or "arrow", rows of equal subject as one Arrow
                 IPC stream, which is many times faster and supports every type. `js.read(format="arrow")` returns the
-                rows.
+                rows. "avro": one message per row, a datum of the record `schema`.
+            schema: With format "avro" the Avro schema of the record: its JSON text, the same as a dict, or a path.
+                Fields are found by name; one without a column has its default.
             columns: The columns of the payload; default all.
             msg_id: The column of the ids (null: no id), or "content": ids derived from subject and payload, so that a
                 table that is published again is stored once (within the stream's duplicate window). Format "arrow"
@@ -116,7 +120,7 @@ class PublishTable(PublishVerbs):
             it has no subject or is too large, counts as a message.
 
         Raises:
-            TypeError: It is not a table, or the type of a column has no JSON representation; nothing was sent.
+            TypeError: It is not a table, or the type of a column has no representation in the format; nothing was sent.
             ValueError: A column is missing, or the template is invalid; nothing was sent.
             BadSubjectError: The subject is invalid for all values of the columns; nothing was sent.
             BatchError: As `publish_batch`.
@@ -143,6 +147,8 @@ class PublishTable(PublishVerbs):
             arrow = (compression, rows_per_message, self._api.session.native.max_payload - _size(headers))
         else:
             check_literal("format", format, PayloadFormat)
+        if schema is not None and format != "avro":
+            raise ValueError(f'schema= is the Avro schema of format "avro"; leave it out with format {format!r}')
         rows = TableMessages(
             without_nested_offsets(table),
             columns=None if columns is None else list(columns),
@@ -150,6 +156,7 @@ class PublishTable(PublishVerbs):
             msg_id=msg_id,
             nulls=nulls,
             arrow=arrow,
+            avro=avro_schema(schema) if format == "avro" else None,
         )
         all_headers, ttl = batch_headers(
             self._api, headers, rows, last_seq=None, last_subject_seq=None, last_msg_id=None, ttl=msg_ttl

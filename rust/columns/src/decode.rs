@@ -34,7 +34,7 @@ mod finish;
 mod json;
 mod lenient;
 mod number;
-mod object;
+pub(crate) mod object;
 pub mod rules;
 #[cfg(test)]
 mod tests;
@@ -52,6 +52,8 @@ use column::ColumnDecoder;
 use explain::explain;
 use json::{Json, Parsed, Reason};
 use rules::{JsonRules, Leniency};
+
+use crate::avro::{self, AvroReader, AvroSchema};
 
 use base::choice::choose;
 use base::error::JetError;
@@ -118,7 +120,14 @@ pub enum DecodeError {
 pub struct Decoder {
     root: ColumnDecoder,
     mode: OnMismatch,
-    leniency: Leniency,
+    payload: Payload,
+}
+
+/// The format of payloads.
+#[derive(Debug)]
+enum Payload {
+    Json(Leniency),
+    Avro(Box<AvroReader>),
 }
 
 impl Decoder {
@@ -133,7 +142,14 @@ impl Decoder {
         let mut root = ColumnDecoder::new(&field, rules, "", 0)?;
         // Arrow rejects some schemas only when the arrays are built.
         root.finish().map_err(|e| e.to_string())?;
-        Ok(Decoder { root, mode, leniency: rules.leniency })
+        Ok(Decoder { root, mode, payload: Payload::Json(rules.leniency) })
+    }
+
+    /// Creates a decoder of Avro payloads, whose columns are those of the schema.
+    pub fn of_avro(schema: &AvroSchema, mode: OnMismatch) -> Result<Decoder, String> {
+        let mut root = avro::rows(schema)?;
+        root.finish().map_err(|e| e.to_string())?;
+        Ok(Decoder { root, mode, payload: Payload::Avro(Box::new(AvroReader::new(schema, schema)?)) })
     }
 
     /// Returns the field `value: struct<…>`. It is nullable in every mode, so the schema does not depend on the mode.
@@ -153,7 +169,12 @@ impl Decoder {
 
     pub fn decode(&mut self, payloads: &BinaryArray) -> Result<Decoded, DecodeError> {
         let rows = payloads.len();
-        let bad = match self.fill(payloads) {
+        self.root.reserve(rows);
+        let filled = match self.payload {
+            Payload::Json(leniency) => self.fill(payloads, leniency),
+            Payload::Avro(_) => self.fill_from_avro(payloads),
+        };
+        let bad = match filled {
             Ok(bad) => bad,
             Err(bad) => {
                 self.root.truncate(0);
@@ -174,11 +195,10 @@ impl Decoder {
     }
 
     /// Parses every row and returns the malformed ones.
-    fn fill(&mut self, payloads: &BinaryArray) -> Result<Vec<Bad>, Bad> {
+    fn fill(&mut self, payloads: &BinaryArray, leniency: Leniency) -> Result<Vec<Bad>, Bad> {
         let mut bad = Vec::new();
         let mut json = Json::default();
-        json.leniency = self.leniency;
-        self.root.reserve(payloads.len());
+        json.leniency = leniency;
         // A batch that is valid UTF-8 as a whole is split into rows without another check. A row with a split character
         // is `None`.
         let offsets = payloads.value_offsets();
@@ -195,16 +215,30 @@ impl Decoder {
                 continue;
             };
             json.start(text);
-            if self.leniency.like_spark && json.at == text.len() {
+            if leniency.like_spark && json.at == text.len() {
                 self.root.append_null();
             } else if parse(&mut self.root, &mut json, text).is_err() {
                 self.root.truncate(length);
                 let root = self.root.field.clone();
                 self.malformed(row, &mut bad, || explain(&json, text, &root))?;
-                if self.leniency.like_spark && self.mode == OnMismatch::Permissive {
+                if leniency.like_spark && self.mode == OnMismatch::Permissive {
                     self.root.truncate(length);
                     self.keep_fitting(&mut json, text);
                 }
+            }
+        }
+        Ok(bad)
+    }
+
+    /// Reads every datum and returns the malformed rows.
+    fn fill_from_avro(&mut self, payloads: &BinaryArray) -> Result<Vec<Bad>, Bad> {
+        let mut bad = Vec::new();
+        for row in 0..payloads.len() {
+            let length = self.root.len();
+            let Payload::Avro(reader) = &self.payload else { break };
+            if let Err(fault) = reader.read(payloads.value(row), &mut self.root) {
+                self.root.truncate(length);
+                self.malformed(row, &mut bad, || fault)?;
             }
         }
         Ok(bad)

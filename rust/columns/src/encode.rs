@@ -108,14 +108,21 @@ fn check_type(data_type: &DataType, path: &str, depth: usize) -> Result<(), Stri
 /// Encodes each row as an object of its columns.
 pub fn encode(table: &StructArray, nulls: bool) -> Result<Encoded, ArrowError> {
     let objects = nested::Objects::new(table, nulls)?;
-    let rows = table.len();
+    encode_rows(table.len(), |row, out| objects.write(row, out))
+}
+
+/// Encodes rows with a function that appends one payload.
+pub(crate) fn encode_rows(
+    rows: usize,
+    write: impl Fn(usize, &mut Vec<u8>) -> Result<(), EncodeFault>,
+) -> Result<Encoded, ArrowError> {
     let mut faults = Vec::new();
     let mut data = Vec::with_capacity(rows * 32);
     let mut ends = Vec::with_capacity(rows + 1);
     ends.push(0i64);
     for row in 0..rows {
         let start = data.len();
-        if let Err(fault) = objects.write(row, &mut data) {
+        if let Err(fault) = write(row, &mut data) {
             data.truncate(start);
             faults.push((row, fault));
         }

@@ -5,6 +5,7 @@
 //! columns that become payloads.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod avro;
 pub mod batch;
 pub mod bytes;
 pub mod column_buffer;

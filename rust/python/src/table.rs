@@ -19,7 +19,7 @@ use base::lock::lock;
 use base::panics::caught;
 use jetstream::publish::pack::Pack;
 use jetstream::publish::row_numbers::SharedRowNumbers;
-use jetstream::publish::table::{Plan, message_fields};
+use jetstream::publish::table::{Plan, RowFormat, message_fields};
 
 /// Rows that are encoded at once, which bounds the memory besides the table.
 const ROWS: usize = 8_192;
@@ -37,7 +37,7 @@ pub struct TableMessages {
 #[pymethods]
 impl TableMessages {
     #[new]
-    #[pyo3(signature = (table, *, columns, subject, msg_id, nulls, arrow=None))]
+    #[pyo3(signature = (table, *, columns, subject, msg_id, nulls, arrow=None, avro=None))]
     fn new(
         table: &Bound<'_, PyAny>,
         columns: Option<Vec<String>>,
@@ -45,6 +45,7 @@ impl TableMessages {
         msg_id: Option<&str>,
         nulls: bool,
         arrow: Option<(Option<String>, usize, usize)>,
+        avro: Option<&str>,
     ) -> PyResult<Self> {
         // The number of messages is known if each row is one.
         let rows = if arrow.is_none() { table.len().ok() } else { None };
@@ -55,7 +56,10 @@ impl TableMessages {
         };
         let columns = columns.as_deref();
         let plan = match arrow {
-            None => TableFormat::Json(Plan::new(fields, columns, subject, msg_id, nulls)?),
+            None => {
+                let format = avro.map_or(Ok(RowFormat::Json(nulls)), RowFormat::avro)?;
+                TableFormat::Rows(Plan::new(fields, columns, subject, msg_id, format)?)
+            }
             Some((compression, rows, bytes)) => TableFormat::Arrow(Box::new(Pack::new(
                 fields,
                 columns,
@@ -67,7 +71,7 @@ impl TableMessages {
             )?)),
         };
         let numbers = match &plan {
-            TableFormat::Json(_) => None,
+            TableFormat::Rows(_) => None,
             TableFormat::Arrow(pack) => Some(pack.numbers.clone()),
         };
         let field = Arc::new(Field::new("", DataType::Struct(message_fields()), false));
@@ -95,7 +99,8 @@ impl TableMessages {
 
 /// The format of a message.
 enum TableFormat {
-    Json(Plan),
+    /// A message for each row.
+    Rows(Plan),
     Arrow(Box<Pack>),
 }
 
@@ -143,12 +148,12 @@ impl Messages {
     fn block(&mut self) -> Result<Option<ArrayRef>, ArrowError> {
         loop {
             let (wanted, whole) = match &self.plan {
-                TableFormat::Json(_) => (ROWS, false),
+                TableFormat::Rows(_) => (ROWS, false),
                 TableFormat::Arrow(pack) => (pack.window(), true),
             };
             let Some(rows) = self.rows(wanted, whole)? else { return Ok(None) };
             let messages = match &mut self.plan {
-                TableFormat::Json(plan) => plan.messages(&rows)?,
+                TableFormat::Rows(plan) => plan.messages(&rows)?,
                 TableFormat::Arrow(pack) => pack.messages(&rows, self.at)?,
             };
             self.at += rows.len();

@@ -12,8 +12,19 @@ use columns::decode::rules::{JsonRules, Leniency, TimeNumbers};
 use columns::unpack::{self, Unpack};
 use jetstream::receive::typed::Typed;
 
-/// Returns the decoder for `schema=` (any object with an Arrow schema), `mode=` and `flatten=`.
-pub fn typed(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str, rules: &Rules, flat: bool) -> PyResult<Typed> {
+/// Returns the decoder for `schema=` (any object with an Arrow schema, or the JSON of an Avro schema), `mode=` and
+/// `flatten=`.
+pub fn typed(
+    input: &Schema,
+    schema: &Bound<'_, PyAny>,
+    avro: bool,
+    mode: &str,
+    rules: &Rules,
+    flat: bool,
+) -> PyResult<Typed> {
+    if avro {
+        return Ok(Typed::of_avro(input, schema.extract()?, mode.parse()?, flat)?);
+    }
     Ok(Typed::new(input, fields(schema)?.as_ref().fields(), mode.parse()?, &rules.parse()?, flat)?)
 }
 

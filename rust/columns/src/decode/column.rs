@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use arrow_array::builder::BooleanBufferBuilder;
+use arrow_array::types::IntervalMonthDayNano;
 use arrow_buffer::{NullBufferBuilder, i256};
 use arrow_schema::{DataType, Field, FieldRef};
 use base64::Engine;
@@ -58,6 +60,9 @@ pub enum Values {
     Struct(Members),
     Map(Vec<i32>, Bytes, Box<ColumnDecoder>),
     Dictionary(DictionaryDecoder),
+    /// Codes of these values; Avro only, like the next.
+    Symbols(Vec<usize>, ArrayRef),
+    Spans(Vec<IntervalMonthDayNano>),
 }
 
 /// Format of the times of a column.
@@ -79,7 +84,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Bytes { ends: vec![0], data: Vec::new() }
     }
 
@@ -161,7 +166,11 @@ impl ColumnDecoder {
             }
             _ => return unsupported(),
         };
-        Ok(ColumnDecoder { field: field.clone(), nulls: NullBufferBuilder::new(0), values })
+        Ok(ColumnDecoder::of(field.clone(), values))
+    }
+
+    pub fn of(field: FieldRef, values: Values) -> ColumnDecoder {
+        ColumnDecoder { field, nulls: NullBufferBuilder::new(0), values }
     }
 
     pub fn len(&self) -> usize {
@@ -184,6 +193,8 @@ impl ColumnDecoder {
             Values::List(ends, _) | Values::Map(ends, ..) => ends.reserve(rows),
             Values::Struct(members) => members.columns.iter_mut().for_each(|column| column.reserve(rows)),
             Values::Dictionary(dictionary) => dictionary.codes.reserve(rows),
+            Values::Symbols(codes, _) => codes.reserve(rows),
+            Values::Spans(values) => values.reserve(rows),
         }
     }
 
@@ -207,6 +218,8 @@ impl ColumnDecoder {
             Values::Map(ends, _, items) => ends.push(items.len() as i32),
             Values::Struct(members) => members.columns.iter_mut().for_each(ColumnDecoder::append_null),
             Values::Dictionary(dictionary) => dictionary.codes.push(0),
+            Values::Symbols(codes, _) => codes.push(0),
+            Values::Spans(values) => values.push(IntervalMonthDayNano::ZERO),
         }
         self.nulls.append_null();
     }
@@ -235,6 +248,8 @@ impl ColumnDecoder {
             }
             Values::Struct(members) => members.columns.iter_mut().for_each(|column| column.truncate(length)),
             Values::Dictionary(dictionary) => dictionary.codes.truncate(length),
+            Values::Symbols(codes, _) => codes.truncate(length),
+            Values::Spans(values) => values.truncate(length),
         }
         self.nulls.truncate(length);
     }
@@ -252,7 +267,7 @@ impl ColumnDecoder {
             return Ok(());
         }
         match &mut self.values {
-            Values::Null => return json.fail(Reason::Expected("null"), start),
+            Values::Null | Values::Symbols(..) | Values::Spans(_) => return json.fail(Reason::Expected("null"), start),
             Values::Bool(values) => values.append(json.boolean()?),
             Values::Int(values, min, max) => values.push(integer(json, *min, *max, "an integer")?),
             Values::Single(values) => values.push(single(json, *self.field.data_type() == DataType::Float32)?),

@@ -72,7 +72,7 @@ impl DictionaryDecoder {
     }
 }
 
-fn dictionary<K: ArrowDictionaryKeyType>(
+pub fn dictionary<K: ArrowDictionaryKeyType>(
     codes: Vec<usize>,
     nulls: Option<NullBuffer>,
     values: ArrayRef,

@@ -12,6 +12,7 @@ use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer, ScalarBuff
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::column::{Bytes, ColumnDecoder, Values};
+use super::dictionary;
 use super::object::Members;
 
 impl ColumnDecoder {
@@ -87,6 +88,12 @@ impl ColumnDecoder {
                 Arc::new(MapArray::try_new(entries.clone(), offsets(ends), values, nulls, *sorted)?)
             }
             Values::Dictionary(dictionary) => dictionary.finish(nulls, data_type)?,
+            Values::Symbols(codes, symbols) => {
+                dictionary::dictionary::<Int32Type>(std::mem::take(codes), nulls, symbols.clone())?
+            }
+            Values::Spans(values) => {
+                numbers::<IntervalMonthDayNanoType, _>(std::mem::take(values), nulls, data_type, |v| v)?
+            }
         })
     }
 }

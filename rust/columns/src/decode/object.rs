@@ -83,15 +83,19 @@ pub struct Members {
 
 impl Members {
     pub fn new(fields: &Fields, rules: &JsonRules, path: &str, depth: usize) -> Result<Members, String> {
-        let mut by_name = HashMap::new();
         let mut columns = Vec::with_capacity(fields.len());
+        for field in fields {
+            columns.push(ColumnDecoder::new(field, rules, &inner(path, field.name()), depth)?);
+        }
+        Members::of(fields, columns, path)
+    }
+
+    pub fn of(fields: &Fields, columns: Vec<ColumnDecoder>, path: &str) -> Result<Members, String> {
+        let mut by_name = HashMap::new();
         for (index, field) in fields.iter().enumerate() {
-            let dot = if path.is_empty() { "" } else { "." };
-            let path = format!("{path}{dot}{}", field.name());
             if by_name.insert(field.name().clone().into_bytes(), index).is_some() {
-                return Err(format!("the schema names column {path:?} twice"));
+                return Err(format!("the schema names column {:?} twice", inner(path, field.name())));
             }
-            columns.push(ColumnDecoder::new(field, rules, &path, depth)?);
         }
         let tokens = fields.iter().map(|field| token(field.name())).collect();
         let count = fields.len();
@@ -165,6 +169,11 @@ impl Members {
         }
         Ok(found)
     }
+}
+
+/// Returns the path of a field.
+fn inner(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn token(name: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Rows of a table as messages: JSON payload, subject from columns, message ID.
+//! Rows of a table as messages: JSON or Avro payload, subject from columns, message ID.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields};
 use crate::publish::content_ids::ContentIds;
 use crate::publish::subject_template::Template;
 use base::error::{JetError, Result};
+use columns::avro::{self, AvroSchema};
 use columns::encode::{self, EncodeFault, EncodedTexts};
 
 /// Column with the reason for which a row is not published, beside the payloads.
@@ -67,7 +68,22 @@ pub struct Plan {
     columns: Vec<usize>,
     subject: Template,
     msg_id: MsgId,
-    nulls: bool,
+    format: RowFormat,
+}
+
+/// The format of payloads.
+pub enum RowFormat {
+    /// JSON objects; null fields are written.
+    Json(bool),
+    /// Data of a record.
+    Avro(Arc<AvroSchema>),
+}
+
+impl RowFormat {
+    /// Parses the JSON of an Avro schema.
+    pub fn avro(schema: &str) -> Result<RowFormat> {
+        AvroSchema::parse(schema).map(RowFormat::Avro).map_err(|reason| JetError::Value(format!("schema: {reason}")))
+    }
 }
 
 impl Plan {
@@ -77,11 +93,15 @@ impl Plan {
         columns: Option<&[String]>,
         subject: Option<&str>,
         msg_id: Option<&str>,
-        nulls: bool,
+        format: RowFormat,
     ) -> Result<Plan> {
         let columns = positions(fields, columns)?;
         let chosen: Fields = columns.iter().map(|column| fields[*column].clone()).collect();
-        encode::check(&chosen).map_err(JetError::Type)?;
+        let checked = match &format {
+            RowFormat::Json(_) => encode::check(&chosen),
+            RowFormat::Avro(schema) => avro::check(&chosen, schema),
+        };
+        checked.map_err(JetError::Type)?;
         let subject = self::subject(fields, subject)?;
         let msg_id = match msg_id {
             None => MsgId::None,
@@ -92,7 +112,7 @@ impl Plan {
         for column in subject.columns().chain(id) {
             encode::check_text(&fields[column]).map_err(JetError::Type)?;
         }
-        Ok(Plan { columns, subject, msg_id, nulls })
+        Ok(Plan { columns, subject, msg_id, format })
     }
 
     /// Builds one message per row. An invalid row has no payload, and its reason in a separate column.
@@ -100,7 +120,10 @@ impl Plan {
         let chosen: Fields = self.columns.iter().map(|column| table.fields()[*column].clone()).collect();
         let arrays = self.columns.iter().map(|column| table.column(*column).clone()).collect();
         let rows = StructArray::try_new_with_length(chosen, arrays, table.nulls().cloned(), table.len())?;
-        let encoded = encode::encode(&rows, self.nulls)?;
+        let encoded = match &self.format {
+            RowFormat::Json(nulls) => encode::encode(&rows, *nulls)?,
+            RowFormat::Avro(schema) => avro::encode(&rows, schema)?,
+        };
         let mut faults = encoded.faults;
         let subjects = self.subject.fill(table, &mut faults)?;
         let ids = self.ids(table, &encoded.payloads, &subjects, &mut faults)?;
@@ -217,7 +240,7 @@ mod tests {
     #[test]
     fn rows_become_messages_or_have_a_reason() {
         let table = table();
-        let mut plan = Plan::new(table.fields(), None, Some("orders.{region}.{{{id}}}"), Some("id"), false).unwrap();
+        let mut plan = Plan::new(table.fields(), None, Some("orders.{region}.{{{id}}}"), Some("id"), RowFormat::Json(false)).unwrap();
         let messages = plan.messages(&table).unwrap();
         assert_eq!(column(&messages, "subject")[0].as_deref(), Some("orders.eu.{1}"));
         assert_eq!(
@@ -242,7 +265,7 @@ mod tests {
     fn equal_rows_have_distinct_and_repeatable_content_ids() {
         let table = table().slice(0, 1);
         let ids = || {
-            let mut plan = Plan::new(table.fields(), None, Some("a"), Some("content"), false).unwrap();
+            let mut plan = Plan::new(table.fields(), None, Some("a"), Some("content"), RowFormat::Json(false)).unwrap();
             [0, 1].map(|_| column(&plan.messages(&table).unwrap(), "msg_id"))
         };
         let [first, second] = ids();
@@ -254,7 +277,7 @@ mod tests {
     fn error_names_the_missing_column() {
         let table = table();
         let wrong = |columns: Option<&[String]>, subject, msg_id| {
-            Plan::new(table.fields(), columns, subject, msg_id, false).err().map(|err| err.to_string()).unwrap()
+            Plan::new(table.fields(), columns, subject, msg_id, RowFormat::Json(false)).err().map(|err| err.to_string()).unwrap()
         };
         assert!(wrong(None, Some("a.{regon}"), None).contains("no column \"regon\"; it has region, id, x"));
         assert!(wrong(Some(&["y".into()]), Some("a"), None).contains("columns: the table has no column \"y\""));

@@ -1,13 +1,14 @@
-//! JSON payloads as a typed column: replaces `data` by `value`.
+//! Payloads as a typed column: replaces `data` by `value`.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StructArray};
-use arrow_schema::{ArrowError, Fields, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Fields, Schema, SchemaRef};
 use arrow_select::nullif::nullif;
 
 use base::error::{JetError, Result};
+use columns::avro::AvroSchema;
 use columns::batch::Batch;
 use columns::decode::rules::JsonRules;
 use columns::decode::{DecodeError, Decoder, OnMismatch};
@@ -22,11 +23,24 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// Creates a converter for batches of the schema `input`, whose `data` has the given fields. `flat` makes each a
-    /// column of its own.
+    /// Creates a converter for batches of the schema `input`, whose `data` is JSON with the given fields. `flat` makes
+    /// each a column of its own.
     pub fn new(input: &Schema, fields: &Fields, mode: OnMismatch, rules: &JsonRules, flat: bool) -> Result<Self> {
-        let decoder =
-            Decoder::with_rules(fields, mode, rules).map_err(|reason| JetError::Value(format!("schema: {reason}")))?;
+        Self::with_decoder(input, Decoder::with_rules(fields, mode, rules), flat)
+    }
+
+    /// As `new`, for Avro payloads of this schema.
+    pub fn of_avro(input: &Schema, schema: &str, mode: OnMismatch, flat: bool) -> Result<Self> {
+        let decoder = AvroSchema::parse(schema).and_then(|schema| Decoder::of_avro(&schema, mode));
+        Self::with_decoder(input, decoder, flat)
+    }
+
+    fn with_decoder(input: &Schema, decoder: std::result::Result<Decoder, String>, flat: bool) -> Result<Self> {
+        let decoder = decoder.map_err(|reason| JetError::Value(format!("schema: {reason}")))?;
+        let value = decoder.value_field();
+        let DataType::Struct(fields) = value.data_type() else {
+            return Err(JetError::Internal("a value that is no struct".into()));
+        };
         let at = input
             .index_of("data")
             .or_else(|_| input.index_of("value"))

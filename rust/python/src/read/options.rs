@@ -87,7 +87,8 @@ impl<'py> ReadOptions<'_, 'py> {
         Ok(if self.is_arrow()? {
             ReadFormat::Tables(unpack(envelope, schema, &mode, range.batch_rows)?)
         } else {
-            ReadFormat::Typed(typed(envelope, schema, &mode, &self.get("rules")?, self.get("flatten")?)?)
+            let avro = self.get::<String>("format")? == "avro";
+            ReadFormat::Typed(typed(envelope, schema, avro, &mode, &self.get("rules")?, self.get("flatten")?)?)
         })
     }
 }
