@@ -17,7 +17,8 @@ Subjects = Annotated[
 Schema = Annotated[
     str | None,
     typer.Option(
-        help="Decodes JSON: infer, 'id BIGINT, name STRING', or a file with a schema; none keeps bytes.",
+        help="Decodes payloads. JSON: infer, 'id BIGINT, name STRING', or a file with a schema; none keeps bytes."
+        " Avro: a file with its schema.",
         metavar="SCHEMA",
     ),
 ]
@@ -29,9 +30,12 @@ TimestampNumbers = Annotated[
     typer.Option(help="Unit of JSON numbers in timestamp fields; with error their rows are malformed."),
 ]
 Payload = Annotated[
-    Literal["json", "arrow"],
-    typer.Option(help="json, or arrow: each message holds many rows, as written by load --format arrow."),
+    Literal["json", "arrow", "avro"],
+    typer.Option(
+        help="json; arrow: each message holds many rows, as written by load --format arrow; avro: records of --schema."
+    ),
 ]
+RowPayload = Annotated[Literal["json", "avro"], typer.Option(help="json, or avro: records of --schema.")]
 
 OnRollback = Annotated[
     Literal["fail", "continue", "earliest"],
@@ -49,6 +53,10 @@ def schema_of(given: str | None, sql: str | None = None, payload: str = "json") 
         sql: The query, if any.
         payload: Encoding of the payloads; Arrow payloads contain their schema.
     """
+    if payload == "avro":
+        if given is None:
+            raise typer.BadParameter("Avro needs a file with its schema.", param_hint="--schema")
+        return Path(given).read_text("utf-8")
     if given is None:
         return "infer" if sql is not None and payload == "json" else None
     if given == "none":

@@ -48,8 +48,14 @@ def load(
         str | None, typer.Option(help="Columns of the payload, separated with commas; default all.")
     ] = None,
     format: Annotated[
-        Literal["json", "arrow"], typer.Option(help="json: one row per message; arrow: many rows per message.")
+        Literal["json", "arrow", "avro"],
+        typer.Option(
+            help="json: one row per message; arrow: many rows per message; avro: one record of --schema each."
+        ),
     ] = "json",
+    schema: Annotated[
+        Path | None, typer.Option(help="With --format avro: a file with the Avro schema.", metavar="FILE")
+    ] = None,
     mode: Annotated[str, typer.Option(help="window, fast, atomic or auto.")] = "window",
     chunk: Annotated[
         int | None,
@@ -83,6 +89,8 @@ def load(
     """Publishes every row of the files. Shows the inferred types and the first row before it publishes."""
     if state is not None and mode != "window":
         raise typer.BadParameter("a position needs --mode window.", param_hint="--state")
+    if (format == "avro") != (schema is not None):
+        raise typer.BadParameter("--format avro and --schema need each other.", param_hint="--schema")
     chosen = None if columns is None else [name.strip() for name in columns.split(",")]
     places = [None if state is None else place_of(state, path, len(file)) for path in file]
     done: list[dict[str, Any]] = []
@@ -93,7 +101,7 @@ def load(
         if dry_run:
             continue
         options: dict[str, Any] = {"subject": subject, "columns": chosen, "msg_id": msg_id, "format": format}
-        options |= {"mode": mode, "chunk": chunk, "on_reject": on_reject}
+        options |= {"schema": schema, "mode": mode, "chunk": chunk, "on_reject": on_reject}
         resume = None if place is None else resume_of(session, place, path, table.schema)
         result = _send(session, path, table, resume=resume, **options)
         done.append(_report(session, path, table, result))

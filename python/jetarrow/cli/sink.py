@@ -10,7 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from jetarrow.cli import output, signals
-from jetarrow.cli.arguments import OnRollback, Schema, Stream, Subjects, TimestampNumbers, TimeZone, schema_of
+from jetarrow.cli.arguments import (
+    OnRollback,
+    RowPayload,
+    Schema,
+    Stream,
+    Subjects,
+    TimestampNumbers,
+    TimeZone,
+    schema_of,
+)
 from jetarrow.cli.json_shape import an_object, array_of
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
@@ -19,7 +28,7 @@ from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import counted, moment, show_behind, span
 from jetarrow.cli.usage import exclusive
 from jetarrow.core.errors import Error
-from jetarrow.jetstream.literals import SinkCompression
+from jetarrow.jetstream.literals import RowFormat, SinkCompression
 from jetarrow.jetstream.sinks.state import SinkResult
 from jetarrow.sync.sinks import Sink
 
@@ -61,6 +70,7 @@ def parquet(
     session: Session,
     stream: Stream,
     target: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder, or a URI such as s3://bucket/orders.")],
+    payload: RowPayload = "json",
     schema: Schema = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
@@ -78,6 +88,7 @@ def parquet(
     """Writes Parquet files; after any interruption the next run resumes at the last commit."""
     options = _options(
         schema=schema,
+        format=payload,
         subject=subject,
         since=since,
         from_seq=from_seq,
@@ -104,6 +115,7 @@ def delta(
     session: Session,
     stream: Stream,
     target: Annotated[str, typer.Argument(metavar="TABLE", help="A folder, or a URI such as s3://bucket/orders.")],
+    payload: RowPayload = "json",
     schema: Schema = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
@@ -122,6 +134,7 @@ def delta(
     """Writes a Delta table; after any interruption the next run resumes at the last commit."""
     options = _options(
         schema=schema,
+        format=payload,
         subject=subject,
         since=since,
         from_seq=from_seq,
@@ -205,6 +218,7 @@ def verify(
 def _options(
     *,
     schema: str | None,
+    format: RowFormat,
     subject: list[str] | None,
     since: datetime | None,
     from_seq: int | None,
@@ -215,7 +229,8 @@ def _options(
     """Map the options to keywords of `to_parquet` and `to_delta`; `same` has equal names."""
     exclusive(since=since, from_seq=from_seq)
     return {
-        "schema": schema_of(schema),
+        "schema": schema_of(schema, payload=format),
+        "format": format,
         "subjects": subject,
         "start_time": since,
         "start_seq": from_seq,

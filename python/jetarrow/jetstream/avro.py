@@ -7,6 +7,27 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
+from jetarrow import _jetarrow
+
+
+class AvroColumns:
+    """The columns of an Avro record, as an object with an Arrow schema.
+
+    Args:
+        schema: The JSON text of the Avro schema.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+
+    def __arrow_c_schema__(self) -> object:
+        """Exports the schema.
+
+        Raises:
+            ValueError: It is not an Avro schema, or has a type without columns.
+        """
+        return _jetarrow.schema_of_avro(self._schema)
+
 
 def avro_schema(schema: object) -> str:
     """Returns the JSON text of an Avro schema.

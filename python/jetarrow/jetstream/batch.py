@@ -140,12 +140,15 @@ class MessageBatch(Columns[Msg]):
             ValueError: A type cannot be decoded, or the mode is unknown.
         """
         check_literal("format", format, RowFormat)
-        if format == "avro":
-            return self._like(self._native.decode(avro_schema(schema), mode, JsonRules(), avro=True))
-        return self._decode(schema, mode, json_rules(schema, time_zone, timestamp_numbers))
+        rules = json_rules(schema if format == "json" else None, time_zone, timestamp_numbers)
+        return self._decode(schema, mode, rules, format=format)
 
-    def _decode(self, schema: object, mode: DecodeMode, rules: JsonRules) -> MessageBatch:
-        return self._like(self._native.decode(arrow_schema(schema), mode, rules))
+    def _decode(
+        self, schema: object, mode: DecodeMode, rules: JsonRules, *, format: RowFormat = "json"
+    ) -> MessageBatch:
+        avro = format == "avro"
+        given = avro_schema(schema) if avro else arrow_schema(schema)
+        return self._like(self._native.decode(given, mode, rules, avro=avro))
 
     def _like(self, native: _jetarrow.Batch) -> MessageBatch:
         """A batch of the same messages with other columns."""

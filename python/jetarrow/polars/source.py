@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Unpack
 
 import polars as pl
 import pyarrow as pa
@@ -13,8 +14,9 @@ import jetarrow.sync
 from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.suggestions import check_keywords, keywords_of
 from jetarrow.jetstream.arrow import ArrowSchema
+from jetarrow.jetstream.avro import AvroColumns, avro_schema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
-from jetarrow.jetstream.literals import TimestampNumbers
+from jetarrow.jetstream.literals import PayloadFormat, TimestampNumbers, check_literal
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.polars.bounds import ALL, bounds, within
 
@@ -38,9 +40,9 @@ def scan(
     servers: str | list[str],
     stream: str,
     *,
-    schema: ArrowSchema | Mapping[str, Any] | str | None = None,
+    schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | None = None,
     subjects: str | Sequence[str] | None = None,
-    format: Literal["json", "arrow"] = "json",
+    format: PayloadFormat = "json",
     mode: str = "PERMISSIVE",
     latest: bool = False,
     time_zone: str = "UTC",
@@ -81,14 +83,17 @@ def scan(
         ValueError: An argument is invalid.
     """
     check_keywords("scan", options, keywords_of(jetarrow.sync.Client.connect), keywords_of(scan))
-    if format not in ("json", "arrow"):
-        raise ValueError(f"format must be 'json' or 'arrow', not {format!r}")
+    check_literal("format", format, PayloadFormat)
     filters = [subjects] if isinstance(subjects, str) else list(subjects or ())
     given = "infer" if format == "arrow" and schema is None else schema
     if isinstance(given, pl.Schema):
         given = pl.DataFrame(schema=given).to_arrow().schema
-    rules = json_rules(given, time_zone, timestamp_numbers)
+    rules = json_rules(given if format == "json" else None, time_zone, timestamp_numbers)
     source = _Source(servers, stream, dict(options), filters, format, mode, latest, rules)
+    if format == "avro":
+        source.avro = avro_schema(given)
+        source.fields = pa.schema(AvroColumns(source.avro))
+        return register_io_source(source.frames, schema=source.schema())
     if given != "infer":
         source.fields = None if given is None else pa.schema(arrow_schema(given))
         return register_io_source(source.frames, schema=source.schema())
@@ -114,6 +119,8 @@ class _Source:
         self._filters, self._format, self._mode, self._latest = filters, format, mode, latest
         # Schema of the payloads; None for bytes.
         self.fields: pa.Schema | None = None
+        # The JSON text of the Avro schema.
+        self.avro: str | None = None
         self._known = False
 
     def inferred(self) -> pl.Schema:
@@ -172,18 +179,19 @@ class _Source:
                     yield batch.to_polars()
 
     def _columns(self, needed: list[str], own: set[str]) -> dict[str, Any]:
-        """The columns to build: the required fields of JSON, all fields of Arrow messages, which are decoded whole."""
+        """The columns to build: the required fields of JSON, all fields of other payloads, which are decoded whole."""
         of_messages = [name for name in needed if name in own]
         if self.fields is None:
             return {"columns": of_messages + (["data"] if "data" in needed else []) or ["seq"]}
         fields = [field for field in self.fields if field.name in needed]
-        whole = self._format == "arrow" or self._mode.upper() != "PERMISSIVE" or set(needed) & set(_MALFORMED_COLUMNS)
+        whole = self._format != "json" or self._mode.upper() != "PERMISSIVE" or set(needed) & set(_MALFORMED_COLUMNS)
         if whole:
             fields = list(self.fields)
         elif not fields:
             return {"columns": of_messages or ["seq"]}
         # The payload last: a flattened row then has the metadata columns before its fields.
-        return {"columns": [*of_messages, "value"], "schema": pa.schema(fields), "flatten": self._format == "json"}
+        given = pa.schema(fields) if self.avro is None else self.avro
+        return {"columns": [*of_messages, "value"], "schema": given, "flatten": self._format != "arrow"}
 
     def _read(self, js: jetarrow.sync.JetStream, **options: Any) -> Reader:
         common: dict[str, Any] = {

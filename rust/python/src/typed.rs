@@ -1,13 +1,14 @@
 //! Decoders for the arguments `schema=` and `mode=`.
 
 use arrow_schema::Schema;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::PySchema;
 
 use crate::batch::export_schema;
 use crate::error::PyResult;
+use columns::avro::{self, AvroSchema};
 use columns::decode::rules::{JsonRules, Leniency, TimeNumbers};
 use columns::unpack::{self, Unpack};
 use jetstream::receive::typed::Typed;
@@ -58,6 +59,14 @@ fn fields(schema: &Bound<'_, PyAny>) -> PyResult<PySchema> {
     Ok(schema.extract::<PySchema>().map_err(|err| {
         PyTypeError::new_err(format!("schema must be an Arrow schema or struct type of any library: {err}"))
     })?)
+}
+
+/// Returns the columns of an Avro schema, in a capsule.
+#[pyfunction]
+pub fn schema_of_avro<'py>(py: Python<'py>, schema: &str) -> PyResult<Bound<'py, PyCapsule>> {
+    let fields = AvroSchema::parse(schema).and_then(|schema| avro::fields(&schema));
+    let fields = fields.map_err(|reason| PyValueError::new_err(format!("schema: {reason}")))?;
+    export_schema(py, &Schema::new(fields))
 }
 
 /// Returns the Arrow schema of a payload in a capsule; None if the payload is not an Arrow stream.

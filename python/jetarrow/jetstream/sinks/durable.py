@@ -14,6 +14,7 @@ from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.errors import NotFoundError, SinkError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.json_rules import JsonRules
+from jetarrow.jetstream.literals import RowFormat
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.models.values import moment
 
@@ -77,10 +78,12 @@ async def open_consumer(
     return PullSubscription(api, stream=stream, consumer=name, info=info)
 
 
-def decode_batch(batch: MessageBatch, *, schema: Any, rules: JsonRules, unit: str) -> pyarrow.RecordBatch:
+def decode_batch(
+    batch: MessageBatch, *, schema: Any, format: RowFormat, rules: JsonRules, unit: str
+) -> pyarrow.RecordBatch:
     """Return a fetched batch with the columns of a read."""
     pa = needs_pyarrow("a sink")
-    rows = pa.record_batch(batch if schema is None else batch._decode(schema, "PERMISSIVE", rules))
+    rows = pa.record_batch(batch if schema is None else batch._decode(schema, "PERMISSIVE", rules, format=format))
     if unit == "us":
         index = rows.schema.get_field_index("timestamp")
         field = rows.schema.field(index).with_type(pa.timestamp("us", "UTC"))

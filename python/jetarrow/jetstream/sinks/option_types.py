@@ -7,17 +7,27 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
+    from os import PathLike
 
     from jetarrow.jetstream.arrow import ArrowSchema
-    from jetarrow.jetstream.literals import OnDataLoss, OnRollback, SinkCompression, TimestampNumbers, TimestampUnit
+    from jetarrow.jetstream.literals import (
+        OnDataLoss,
+        OnRollback,
+        RowFormat,
+        SinkCompression,
+        TimestampNumbers,
+        TimestampUnit,
+    )
     from jetarrow.jetstream.progress import Progress
 
 
 class _SinkOptions(TypedDict, total=False):
     """Options of both sinks."""
 
-    schema: ArrowSchema | Mapping[str, Any] | str | None
-    """Schema for JSON payloads, as in `js.read`; default none."""
+    schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | None
+    """Schema of the payloads, as in `js.read`; default none."""
+    format: RowFormat
+    """Encoding of payloads: "json" (default) or "avro"."""
     flatten: bool
     """Whether the fields of `value` are columns of the table; default True."""
     subjects: str | Sequence[str] | None

@@ -15,11 +15,13 @@ from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, needs_pyarrow
+from jetarrow.jetstream.avro import AvroColumns, avro_schema
 from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
 from jetarrow.jetstream.literals import (
     OnDataLoss,
     OnRollback,
+    RowFormat,
     SinkCompression,
     TimestampNumbers,
     TimestampUnit,
@@ -54,7 +56,8 @@ class Sinks(ReadVerbs):
         stream: str,
         path: str | os.PathLike[str],
         *,
-        schema: ArrowSchema | Mapping[str, Any] | str | None = None,
+        schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        format: RowFormat = "json",
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
         start_seq: int | None = None,
@@ -83,6 +86,7 @@ class Sinks(ReadVerbs):
             path: A folder, or a URI that pyarrow opens (`s3://bucket/folder`, `gs://…`).
             schema: Schema for JSON payloads, as in `js.read`. Undecodable rows are written to `_corrupt/` with their
                 payload. "infer" infers the schema once, at the first start.
+            format: "json" or "avro", as in `js.read`.
             flatten: Whether the fields of `value` are columns of the table; False keeps the struct.
             subjects: Subject filters that do not overlap. Default: all.
             start_seq: First sequence at the first start. Default: the stream's first one.
@@ -123,7 +127,8 @@ class Sinks(ReadVerbs):
             rows=rows,
         )
         options = _Options(
-            schema=schema,
+            schema=_checked(schema, format),
+            format=format,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
@@ -132,7 +137,7 @@ class Sinks(ReadVerbs):
             follow=follow,
             durable=durable,
             timestamp_unit=timestamp_unit,
-            rules=json_rules(schema, time_zone, timestamp_numbers),
+            rules=json_rules(schema if format == "json" else None, time_zone, timestamp_numbers),
             on_data_loss=on_data_loss,
             on_rollback=on_rollback,
             rows=rows,
@@ -146,7 +151,8 @@ class Sinks(ReadVerbs):
         stream: str,
         table_uri: str | os.PathLike[str],
         *,
-        schema: ArrowSchema | Mapping[str, Any] | str | None = None,
+        schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        format: RowFormat = "json",
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
         start_seq: int | None = None,
@@ -175,6 +181,7 @@ class Sinks(ReadVerbs):
             stream: The stream.
             table_uri: A folder, or a URI that deltalake opens; the table is created if it does not exist.
             schema: As `to_parquet`.
+            format: As `to_parquet`.
             flatten: As `to_parquet`.
             subjects: As `to_parquet`.
             start_seq: As `to_parquet`.
@@ -209,7 +216,8 @@ class Sinks(ReadVerbs):
             compression="uncompressed" if compression == "none" else compression,
         )
         options = _Options(
-            schema=schema,
+            schema=_checked(schema, format),
+            format=format,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
@@ -218,7 +226,7 @@ class Sinks(ReadVerbs):
             follow=follow,
             durable=durable,
             timestamp_unit="us",
-            rules=json_rules(schema, time_zone, timestamp_numbers),
+            rules=json_rules(schema if format == "json" else None, time_zone, timestamp_numbers),
             on_data_loss=on_data_loss,
             on_rollback=on_rollback,
             rows=rows,
@@ -249,7 +257,9 @@ class Sinks(ReadVerbs):
 
 @dataclass(frozen=True)
 class _Options:
+    # With format "avro" the JSON text of the Avro schema.
     schema: Any
+    format: RowFormat
     flatten: bool
     subjects: str | Sequence[str] | None
     start_seq: int | None
@@ -264,6 +274,11 @@ class _Options:
     rows: int
     # Whether names of folders are escaped, as in Delta tables.
     escaped: bool = False
+
+
+def _checked(schema: Any, format: RowFormat) -> Any:
+    check_literal("format", format, RowFormat)
+    return avro_schema(schema) if format == "avro" else schema
 
 
 def _names(given: str | Sequence[str] | None) -> list[str]:
@@ -307,7 +322,10 @@ async def _begin(
             start_time=options.start_time,
             rows=options.rows,
         )
-        decode = partial(decode_batch, schema=schema, rules=options.rules, unit=options.timestamp_unit)
+        payloads = options.schema if options.format == "avro" else schema
+        decode = partial(
+            decode_batch, schema=payloads, format=options.format, rules=options.rules, unit=options.timestamp_unit
+        )
         durable = DurableSource(js._api, state, sub, decode=decode, follow=options.follow, rows=options.rows)
         durable.is_rolled_back = back is not None
         return durable, shape
@@ -321,7 +339,8 @@ async def _begin(
         js._api,
         stream,
         subjects=options.subjects,
-        schema=schema,
+        schema=options.schema if options.format == "avro" else schema,
+        format=options.format,
         timestamp_unit=options.timestamp_unit,
         rules=options.rules,
         on_data_loss=options.on_data_loss,
@@ -361,6 +380,9 @@ async def _schema(js: Sinks, stream: str, options: _Options, state: State | None
     """Return the fields of `value`: those of the option, or those inferred at the first start."""
     if options.schema is None:
         return None
+    if options.format == "avro":
+        columns: pyarrow.Schema = needs_pyarrow("a sink").schema(AvroColumns(options.schema))
+        return columns
     if options.schema != "infer":
         schema: pyarrow.Schema = needs_pyarrow("a sink").schema(arrow_schema(options.schema))
         return schema
