@@ -215,7 +215,7 @@ async def test_decompression_bomb_is_malformed(js: JetStreamContext, stream: str
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
-        ({"format": "avro"}, ValueError, "format must be one of json, arrow"),
+        ({"format": "xml"}, ValueError, "format must be one of json, arrow, avro"),
         ({"format": "arrow", "compression": "gzip"}, ValueError, "compression must be 'zstd', 'lz4' or None"),
         ({"format": "arrow", "rows_per_message": 0}, ValueError, "rows_per_message"),
         ({"format": "arrow", "msg_id": "id"}, ValueError, '"content" or None'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import datetime
 import decimal
 import io
@@ -32,6 +33,7 @@ from .strategies import TEXTS, bounded, whole
 from .tools import python_blocks
 
 UTC = datetime.UTC
+PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
 LINE = {
     "type": "record",
     "name": "Line",
@@ -333,7 +335,7 @@ def test_a_schema_that_names_types_many_times_is_refused(sync_js: jetarrow.sync.
 
 
 async def test_items_without_a_size_allocate_little(js: JetStreamContext, stream: str) -> None:
-    """An array of nulls can say any count in a few bytes."""
+    """An array of nulls can claim any count in a few bytes."""
     schema = {"type": "record", "name": "A", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}
     payloads = [
         datum(schema, {"a": [None] * 3}),
@@ -379,7 +381,7 @@ def test_a_scan_of_polars(nats_url: str, sync_js: jetarrow.sync.JetStream, strea
 
 
 def test_the_documented_types_are_those_of_the_schemas() -> None:
-    page = Path("docs/formats.md").read_text("utf-8")
+    page = PAGE.read_text("utf-8")
     rows = re.findall(
         r"^\| (`.*) \| `(.*?)`(, nullable)? \|$", page.split("<!-- avro -->")[1].split("<!-- /avro -->")[0], re.M
     )
@@ -415,7 +417,7 @@ def test_the_documented_types_are_those_of_the_schemas() -> None:
 
 async def test_the_example_runs(own: JetStreamContext) -> None:
     await own.add_stream(name="AVRO", subjects=["avro.>"])
-    (block,) = python_blocks(Path("docs/formats.md").read_text("utf-8"))
+    (block,) = python_blocks(await asyncio.to_thread(PAGE.read_text, "utf-8"))
     names: dict[str, Any] = {"js": own, "pa": pa, "Decimal": decimal.Decimal}
     await eval(compile(block, "formats.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     assert names["table"].select(names["orders"].column_names).equals(names["orders"])

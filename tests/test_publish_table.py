@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from jetarrow import errors
 from jetarrow.js.client import JetStreamContext
+from jetarrow.js.errors import BatchError
 
 UTC = datetime.UTC
 MOMENT = datetime.datetime(2026, 11, 22, 3, 4, 5, 678901, tzinfo=UTC)
@@ -149,6 +150,20 @@ def test_sync_publish_table_reports_progress(sync_js: jetarrow.sync.JetStream, s
     result = sync_js.publish_table(table, f"{stream}.a", progress=lambda done, total: seen.append((done, total)))
     result.raise_for_errors()
     assert seen[-1] == (3, 3)
+
+
+async def test_the_stream_of_a_batch_is_that_of_the_first_row_with_a_subject(own: JetStreamContext) -> None:
+    """A question without a subject would find any stream."""
+    await own.add_stream(name="A", subjects=["a.>"])
+    await own.add_stream(name="S", subjects=["s.>"], allow_atomic=True, allow_batched=True)
+    table = pa.table({"region": [None, "eu", "us"], "id": [1, 2, 3]})
+    result = await own.publish_table(table, "s.{region}", mode="atomic", chunk=10, on_reject="split")
+    assert ([error.row for error in result.errors], result.stored) == ([0], 2)
+    with pytest.raises(BatchError, match="row 0"):
+        await own.publish_table(table, "s.{region}", mode="atomic")
+    assert [error.row for error in (await own.publish_table(table, "s.{region}", mode="fast")).errors] == [0]
+    with pytest.raises(ValueError, match="row 0: neither it nor any of the first rows has a subject"):
+        await own.publish_table(table.slice(0, 1), "s.{region}", mode="atomic", chunk=10)
 
 
 async def test_blocks_of_tables_page_run(own: JetStreamContext) -> None:

@@ -13,9 +13,9 @@ mod input;
 mod plan;
 mod read;
 mod schema;
-mod write;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::sync::Arc;
 

@@ -97,12 +97,16 @@ impl FromStr for Mode {
     }
 }
 
-/// Looks up the stream of the first row. This must precede the first message: a server without these protocols stores
+/// Looks up the stream of the first row that has a subject. This must precede the first message: a server without these protocols stores
 /// every message of a batch separately.
 async fn find_stream(api: Api<'_>, rows: &Rows) -> Result<(String, StreamInfo)> {
     let stream = match &rows.expected_stream {
         Some(stream) => stream.to_string(),
-        None => api.stream_of(rows.subject(0).unwrap_or_default()).await?,
+        None => {
+            let subject = (0..rows.len).find_map(|row| rows.subject(row));
+            let none = || JetError::Row { row: 0, reason: "neither it nor any of the first rows has a subject".into() };
+            api.stream_of(subject.ok_or_else(none)?).await?
+        }
     };
     let info = api.stream_info(&stream).await?;
     Ok((stream, info))

@@ -118,7 +118,7 @@ impl Connection {
         let reported = numbering.clone();
         let work = async move {
             let outcome = engine::publish_batch(&conn, blocks, mode, window, done).await;
-            outcome.map_err(|err| err.renumbered(&|row| reported.rows(row).first().copied().unwrap_or(row)))
+            outcome.map_err(|err| err.renumbered(&|row| reported.first(row)))
         };
         let call = Call::new(work, move |py, outcome| {
             drop(keep);
@@ -154,6 +154,10 @@ impl Numbering {
         let row = self.first_row.saturating_add(row);
         self.table.as_ref().map_or_else(|| vec![row], |table| table.of(row))
     }
+
+    fn first(&self, row: u64) -> u64 {
+        self.rows(row).first().copied().unwrap_or(row)
+    }
 }
 
 /// The result of every row.
@@ -188,8 +192,7 @@ impl PublishOutcome {
         let rows = self.inner.seqs.len();
         let mut errors = vec![None; rows];
         for (row, err) in &self.inner.errors {
-            let number = |row| self.numbering.rows(row).first().copied().unwrap_or(row);
-            errors[*row as usize] = Some(err.clone().renumbered(&number).to_string());
+            errors[*row as usize] = Some(err.clone().renumbered(&|row| self.numbering.first(row)).to_string());
         }
         let status = (0..rows).map(|row| match (&errors[row], self.inner.duplicate[row]) {
             (Some(_), _) => "error",
@@ -239,7 +242,8 @@ impl PublishOutcome {
         let mut failed = Vec::with_capacity(self.inner.errors.len());
         for (message, err) in &self.inner.errors {
             for row in self.numbering.rows(*message) {
-                let error = to_exception(py, &err.clone().renumbered(&|_| row))?.unbind();
+                let number = |other| if other == *message { row } else { self.numbering.first(other) };
+                let error = to_exception(py, &err.clone().renumbered(&number))?.unbind();
                 failed.push(FailedRow { row, error });
             }
         }

@@ -39,7 +39,9 @@ pub fn without_null<'a>(schema: &'a AvroSchema, path: &str) -> Result<(&'a AvroS
     match (others.next(), others.next(), branches.first()) {
         (Some(one), None, _) => Ok((one, branches.len() > 1)),
         (None, _, Some(null)) => Ok((null, true)),
-        _ => Err(format!("column {path:?} is a union of several types, which are not supported; only null and one type are")),
+        _ => Err(format!(
+            "column {path:?} is a union of several types, which are not supported; only null and one type are"
+        )),
     }
 }
 
@@ -70,7 +72,8 @@ pub fn data_type(schema: &AvroSchema, path: &str) -> Result<DataType, String> {
             DataType::Map(Arc::new(Field::new("entries", DataType::Struct(pair.into()), false)), false)
         }
         Kind::Record(fields) => {
-            let columns = fields.iter().map(|field| column(&field.name, &field.schema, &format!("{path}.{}", field.name)));
+            let columns =
+                fields.iter().map(|field| column(&field.name, &field.schema, &format!("{path}.{}", field.name)));
             DataType::Struct(columns.collect::<Result<_, _>>()?)
         }
         Kind::Union(_) => return Err(format!("column {path:?} is a union in a union")),

@@ -27,7 +27,8 @@ fn record(columns: &Fields, fields: &[RecordField], path: &str) -> Result<(), St
             Some(column) => column_fits(column.data_type(), &field.schema, &path)?,
             None => {
                 let default = field.default.as_ref();
-                let default = default.ok_or_else(|| format!("the table has no column {path:?}, and the Avro schema no default"))?;
+                let default = default
+                    .ok_or_else(|| format!("the table has no column {path:?}, and the Avro schema no default"))?;
                 datum(&field.schema, default, &mut Vec::new()).map_err(|why| format!("default of {path:?}: {why}"))?;
             }
         }

@@ -189,7 +189,9 @@ impl Parser {
     }
 
     fn fields(&mut self, json: &Value, of: &str, namespace: &str, depth: usize) -> Result<Vec<RecordField>, String> {
-        let Some(Value::Array(listed)) = json.get("fields") else { return Err(format!("Avro record {of} has no fields")) };
+        let Some(Value::Array(listed)) = json.get("fields") else {
+            return Err(format!("Avro record {of} has no fields"));
+        };
         let mut fields: Vec<RecordField> = Vec::with_capacity(listed.len());
         for field in listed {
             let name = field.get("name").and_then(Value::as_str).filter(|name| is_name(name));
@@ -200,7 +202,12 @@ impl Parser {
             }
             // Logical types beside the type belong to it in many schemas of other tools.
             let schema = self.schema(kind, namespace, depth + 1)?;
-            fields.push(RecordField { name, aliases: texts(field, "aliases"), schema, default: field.get("default").cloned() });
+            fields.push(RecordField {
+                name,
+                aliases: texts(field, "aliases"),
+                schema,
+                default: field.get("default").cloned(),
+            });
         }
         Ok(fields)
     }

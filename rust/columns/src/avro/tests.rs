@@ -113,8 +113,10 @@ fn names_have_namespaces_and_aliases() {
             {"name":"x","type":{"type":"fixed","name":"F","size":2}},{"name":"y","type":"F"},{"name":"z","type":"a.b.F"}]}"#,
     );
     assert_eq!(fields(&nested).unwrap().len(), 3);
-    let other = schema(r#"{"type":"record","name":"S","aliases":["a.b.R"],"fields":[{"name":"y","type":
-        {"type":"fixed","name":"F","size":2}}]}"#);
+    let other = schema(
+        r#"{"type":"record","name":"S","aliases":["a.b.R"],"fields":[{"name":"y","type":
+        {"type":"fixed","name":"F","size":2}}]}"#,
+    );
     assert_eq!(one(&nested, &other, b"aabbcc").as_struct().column(0).as_fixed_size_binary().value(0), b"bb");
 }
 

@@ -25,6 +25,7 @@ pub struct Column {
     cells: Cells,
 }
 
+#[allow(clippy::large_enum_variant)] // there is one for each column
 enum Cells {
     Null,
     Boolean(BooleanArray),
@@ -103,7 +104,11 @@ fn column(array: &ArrayRef, schema: &AvroSchema) -> Result<Column, ArrowError> {
             let dictionary = array.as_dictionary::<Int32Type>();
             let place = |text: Option<&str>| {
                 let text = text.unwrap_or_default();
-                symbols.iter().position(|symbol| symbol == text).map(|place| place as i64).ok_or_else(|| text.to_owned())
+                symbols
+                    .iter()
+                    .position(|symbol| symbol == text)
+                    .map(|place| place as i64)
+                    .ok_or_else(|| text.to_owned())
             };
             let places = dictionary.values().as_string::<i32>().iter().map(place).collect();
             Cells::Enum(places, dictionary.keys().clone())

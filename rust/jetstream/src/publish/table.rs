@@ -240,7 +240,9 @@ mod tests {
     #[test]
     fn rows_become_messages_or_have_a_reason() {
         let table = table();
-        let mut plan = Plan::new(table.fields(), None, Some("orders.{region}.{{{id}}}"), Some("id"), RowFormat::Json(false)).unwrap();
+        let mut plan =
+            Plan::new(table.fields(), None, Some("orders.{region}.{{{id}}}"), Some("id"), RowFormat::Json(false))
+                .unwrap();
         let messages = plan.messages(&table).unwrap();
         assert_eq!(column(&messages, "subject")[0].as_deref(), Some("orders.eu.{1}"));
         assert_eq!(
@@ -277,7 +279,10 @@ mod tests {
     fn error_names_the_missing_column() {
         let table = table();
         let wrong = |columns: Option<&[String]>, subject, msg_id| {
-            Plan::new(table.fields(), columns, subject, msg_id, RowFormat::Json(false)).err().map(|err| err.to_string()).unwrap()
+            Plan::new(table.fields(), columns, subject, msg_id, RowFormat::Json(false))
+                .err()
+                .map(|err| err.to_string())
+                .unwrap()
         };
         assert!(wrong(None, Some("a.{regon}"), None).contains("no column \"regon\"; it has region, id, x"));
         assert!(wrong(Some(&["y".into()]), Some("a"), None).contains("columns: the table has no column \"y\""));
