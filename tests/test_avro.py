@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from jetarrow.jetstream.avro import AvroColumns
+from jetarrow.jetstream.binary_schema import BinaryColumns
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import DecodeError, SinkSchemaError
 
@@ -411,13 +411,13 @@ def test_the_documented_types_are_those_of_the_schemas() -> None:
     assert len(rows) == 27
     for words, kind, nullable in rows:
         given = {"type": "record", "name": "R", "fields": [{"name": "a", "type": schema(words)}]}
-        (field,) = pa.schema(AvroColumns(json.dumps(given)))
+        (field,) = pa.schema(BinaryColumns(json.dumps(given)))
         assert (str(field.type), field.nullable) == (kind, bool(nullable) or words == "`null`"), words
 
 
 async def test_the_example_runs(own: JetStreamContext) -> None:
     await own.add_stream(name="AVRO", subjects=["avro.>"])
-    (block,) = python_blocks(await asyncio.to_thread(PAGE.read_text, "utf-8"))
+    block, _ = python_blocks(await asyncio.to_thread(PAGE.read_text, "utf-8"))
     names: dict[str, Any] = {"js": own, "pa": pa, "Decimal": decimal.Decimal}
     await eval(compile(block, "formats.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     assert names["table"].select(names["orders"].column_names).equals(names["orders"])

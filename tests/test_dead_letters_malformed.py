@@ -10,7 +10,7 @@ from typing import Any
 import jetarrow
 import jetarrow.sync
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jetarrow.errors import BadSubjectError
 from jetarrow.jetstream.advisory_rows import ADVISORY_SCHEMA, row_of
@@ -204,6 +204,7 @@ def test_payloads_of_any_kind_are_rows_or_counted(sync_js: jetarrow.sync.JetStre
 
     @bounded(120)
     @given(st.lists(PAYLOADS, min_size=1, max_size=12))
+    @example([json.dumps(GOOD).encode(), b"{"])
     def run(payloads: list[bytes]) -> None:
         sync_js.purge_stream(f"{kept}_DEAD_LETTERS")
         sync_js.publish_batch(subject(kept), payloads).raise_for_errors()

@@ -24,10 +24,24 @@ if TYPE_CHECKING:
     from jetarrow.client import Client as NATS
     from jetarrow.core.option_types import ConnectOptions
     from jetarrow.core.tls import TLS
+    from jetarrow.jetstream.binary_schema import ProtobufSchema
 
 _interpreter.check()
 
-__all__ = ["NATS", "TLS", "Client", "__version__", "aio", "connect", "errors", "js", "nuid", "server", "sync"]
+__all__ = [
+    "NATS",
+    "TLS",
+    "Client",
+    "ProtobufSchema",
+    "__version__",
+    "aio",
+    "connect",
+    "errors",
+    "js",
+    "nuid",
+    "server",
+    "sync",
+]
 
 
 async def connect(servers: str | list[str] = DEFAULT_SERVERS, **options: Unpack[ConnectOptions]) -> Client:
@@ -122,6 +136,10 @@ if not TYPE_CHECKING:
             from jetarrow.core.tls import TLS
 
             return TLS
+        if name == "ProtobufSchema":
+            from jetarrow.jetstream.binary_schema import ProtobufSchema
+
+            return ProtobufSchema
         if name == "__version__":
             from jetarrow._jetarrow import __version__
 

@@ -32,7 +32,7 @@ from jetarrow._native.status import PoolServer as PoolServer
 from jetarrow._native.subscribe import Missed as Missed
 from jetarrow._native.subscribe import Subscription as Subscription
 from jetarrow._native.table import TableMessages as TableMessages
-from jetarrow._native.typed import schema_of_avro as schema_of_avro
+from jetarrow._native.typed import columns_of_schema as columns_of_schema
 from jetarrow._native.typed import schema_of_payload as schema_of_payload
 
 __all__ = [
@@ -64,11 +64,11 @@ __all__ = [
     "alive_tasks",
     "check_name",
     "check_subject",
+    "columns_of_schema",
     "connect",
     "force_panic",
     "key_subjects",
     "last_words",
-    "schema_of_avro",
     "schema_of_payload",
     "thin_marks",
 ]

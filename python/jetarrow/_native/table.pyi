@@ -13,7 +13,7 @@ class TableMessages:
         msg_id: A column, "content", or None.
         nulls: Write null fields.
         arrow: For Arrow messages: compression, maximum rows and maximum bytes of each. None makes each row a message.
-        avro: The JSON of an Avro schema, in whose data rows are encoded. None encodes rows as JSON.
+        binary: Schema of Avro or Protobuf payloads, as `columns_of_schema` takes it. None encodes rows as JSON.
 
     Raises:
         TypeError: `table` is not a table, or a column has a type without a JSON encoding.
@@ -30,7 +30,7 @@ class TableMessages:
         msg_id: str | None,
         nulls: bool,
         arrow: tuple[str | None, int, int] | None = None,
-        avro: str | None = None,
+        binary: str | tuple[bytes, str] | None = None,
     ) -> TableMessages: ...
     def __len__(self) -> int:
         """Return the number of messages.

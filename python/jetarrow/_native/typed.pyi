@@ -2,14 +2,14 @@
 
 from typing_extensions import CapsuleType
 
-def schema_of_avro(schema: str) -> CapsuleType:
-    """Return the columns of an Avro record: an Arrow schema in a capsule.
+def columns_of_schema(schema: str | tuple[bytes, str]) -> CapsuleType:
+    """Return the columns of Avro or Protobuf payloads: an Arrow schema in a capsule.
 
     Args:
-        schema: The JSON of the Avro schema.
+        schema: The JSON of an Avro schema, or a descriptor set and the name of a message.
 
     Raises:
-        ValueError: It is not an Avro schema, or has a type without columns.
+        ValueError: The schema is invalid, or has a type without columns.
     """
 
 def schema_of_payload(payload: bytes | None) -> CapsuleType | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import Payload, Schema, Stream, Subjects, TimestampNumbers, TimeZone, schema_of
+from jetarrow.cli.arguments import MessageName, Payload, Schema, Stream, Subjects, TimestampNumbers, TimeZone, schema_of
 from jetarrow.cli.row_output import SHAPES, Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
@@ -39,6 +39,7 @@ def latest(
     subject: Subjects = None,
     payload: Payload = "json",
     schema: Schema = None,
+    message: MessageName = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
     columns: Columns = None,
@@ -49,7 +50,7 @@ def latest(
 ) -> None:
     """Reads the last message of each subject: the present or a past state of a stream."""
     exclusive(as_of=as_of, as_of_seq=as_of_seq)
-    decoded = schema_of(schema, sql, payload)
+    decoded = schema_of(schema, sql, payload, message)
 
     def make(progress: Any) -> Reader:
         return session.js.latest(

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from jetarrow.cli import output, row_writers, terminal
+from jetarrow.cli.arguments import MessageName, schema_of
 from jetarrow.cli.load_files import LoadFile, Malformed, open_file
 from jetarrow.cli.load_state import Window, place_of, resume_of
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import counted
+from jetarrow.jetstream.literals import BINARY_FORMATS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,14 +50,16 @@ def load(
         str | None, typer.Option(help="Columns of the payload, separated with commas; default all.")
     ] = None,
     format: Annotated[
-        Literal["json", "arrow", "avro"],
+        Literal["json", "arrow", "avro", "protobuf"],
         typer.Option(
-            help="json: one row per message; arrow: many rows per message; avro: one record of --schema each."
+            help="json: one row per message; arrow: many rows per message; avro or protobuf: one row, of --schema."
         ),
     ] = "json",
     schema: Annotated[
-        Path | None, typer.Option(help="With --format avro: a file with the Avro schema.", metavar="FILE")
+        str | None,
+        typer.Option(help="A file with the Avro schema, or with a descriptor set of Protobuf.", metavar="FILE"),
     ] = None,
+    message: MessageName = None,
     mode: Annotated[str, typer.Option(help="window, fast, atomic or auto.")] = "window",
     chunk: Annotated[
         int | None,
@@ -89,8 +93,9 @@ def load(
     """Publishes every row of the files. Shows the inferred types and the first row before it publishes."""
     if state is not None and mode != "window":
         raise typer.BadParameter("a position needs --mode window.", param_hint="--state")
-    if (format == "avro") != (schema is not None):
-        raise typer.BadParameter("--format avro and --schema need each other.", param_hint="--schema")
+    if schema is not None and format not in BINARY_FORMATS:
+        raise typer.BadParameter("it is for --format avro and protobuf.", param_hint="--schema")
+    encoded = schema_of(schema, payload=format, message=message)
     chosen = None if columns is None else [name.strip() for name in columns.split(",")]
     places = [None if state is None else place_of(state, path, len(file)) for path in file]
     done: list[dict[str, Any]] = []
@@ -101,7 +106,7 @@ def load(
         if dry_run:
             continue
         options: dict[str, Any] = {"subject": subject, "columns": chosen, "msg_id": msg_id, "format": format}
-        options |= {"schema": schema, "mode": mode, "chunk": chunk, "on_reject": on_reject}
+        options |= {"schema": encoded, "mode": mode, "chunk": chunk, "on_reject": on_reject}
         resume = None if place is None else resume_of(session, place, path, table.schema)
         result = _send(session, path, table, resume=resume, **options)
         done.append(_report(session, path, table, result))

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import OnRollback, Payload, Schema, Stream, Subjects, TimestampNumbers, TimeZone, schema_of
+from jetarrow.cli.arguments import (
+    MessageName,
+    OnRollback,
+    Payload,
+    Schema,
+    Stream,
+    Subjects,
+    TimestampNumbers,
+    TimeZone,
+    schema_of,
+)
 from jetarrow.cli.row_output import SHAPES, Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
@@ -42,6 +52,7 @@ def read(
     subject: Subjects = None,
     payload: Payload = "json",
     schema: Schema = None,
+    message: MessageName = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
     columns: Columns = None,
@@ -57,7 +68,7 @@ def read(
         raise typer.BadParameter("a query needs an end; leave out --follow.", param_hint="--sql")
     exclusive(since=since, from_seq=from_seq)
     exclusive(until=until, until_seq=until_seq)
-    decoded = schema_of(schema, sql, payload)
+    decoded = schema_of(schema, sql, payload, message)
 
     def make(progress: Any) -> Reader:
         return session.js.read(

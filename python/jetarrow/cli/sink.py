@@ -11,6 +11,7 @@ import typer
 
 from jetarrow.cli import output, signals
 from jetarrow.cli.arguments import (
+    MessageName,
     OnRollback,
     RowPayload,
     Schema,
@@ -72,6 +73,7 @@ def parquet(
     target: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder, or a URI such as s3://bucket/orders.")],
     payload: RowPayload = "json",
     schema: Schema = None,
+    message: MessageName = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
     subject: Subjects = None,
@@ -89,6 +91,7 @@ def parquet(
     options = _options(
         schema=schema,
         format=payload,
+        message=message,
         subject=subject,
         since=since,
         from_seq=from_seq,
@@ -117,6 +120,7 @@ def delta(
     target: Annotated[str, typer.Argument(metavar="TABLE", help="A folder, or a URI such as s3://bucket/orders.")],
     payload: RowPayload = "json",
     schema: Schema = None,
+    message: MessageName = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
     subject: Subjects = None,
@@ -135,6 +139,7 @@ def delta(
     options = _options(
         schema=schema,
         format=payload,
+        message=message,
         subject=subject,
         since=since,
         from_seq=from_seq,
@@ -219,6 +224,7 @@ def _options(
     *,
     schema: str | None,
     format: RowFormat,
+    message: str | None,
     subject: list[str] | None,
     since: datetime | None,
     from_seq: int | None,
@@ -229,7 +235,7 @@ def _options(
     """Map the options to keywords of `to_parquet` and `to_delta`; `same` has equal names."""
     exclusive(since=since, from_seq=from_seq)
     return {
-        "schema": schema_of(schema, payload=format),
+        "schema": schema_of(schema, payload=format, message=message),
         "format": format,
         "subjects": subject,
         "start_time": since,

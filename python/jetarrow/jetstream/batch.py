@@ -15,9 +15,9 @@ from jetarrow.core.message import AnyMessage
 from jetarrow.core.session import Session
 from jetarrow.jetstream import html
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.avro import avro_schema
+from jetarrow.jetstream.binary_schema import binary_schema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
-from jetarrow.jetstream.literals import AckVerb, DecodeMode, RowFormat, TimestampNumbers, check_literal
+from jetarrow.jetstream.literals import BINARY_FORMATS, AckVerb, DecodeMode, RowFormat, TimestampNumbers, check_literal
 from jetarrow.jetstream.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class MessageBatch(Columns[Msg]):
         Args:
             schema: As `js.read`.
             mode: As `js.read`.
-            format: "json" or "avro", as `js.read`.
+            format: "json", "avro" or "protobuf", as `js.read`.
             time_zone: As `js.read`.
             timestamp_numbers: As `js.read`.
 
@@ -146,9 +146,9 @@ class MessageBatch(Columns[Msg]):
     def _decode(
         self, schema: object, mode: DecodeMode, rules: JsonRules, *, format: RowFormat = "json"
     ) -> MessageBatch:
-        avro = format == "avro"
-        given = avro_schema(schema) if avro else arrow_schema(schema)
-        return self._like(self._native.decode(given, mode, rules, avro=avro))
+        binary = format in BINARY_FORMATS
+        given = binary_schema(format, schema) if binary else arrow_schema(schema)
+        return self._like(self._native.decode(given, mode, rules, binary=binary))
 
     def _like(self, native: _jetarrow.Batch) -> MessageBatch:
         """A batch of the same messages with other columns."""

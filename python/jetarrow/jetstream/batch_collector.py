@@ -70,9 +70,9 @@ class ConcatenatedBatch:
                 row -= len(part)
         raise IndexError(f"row {index} of a batch of {len(self)}")
 
-    def decode(self, schema: object, mode: DecodeMode, rules: JsonRules) -> ConcatenatedBatch:
-        """Decodes JSON payloads: `value` replaces `data`."""
-        return ConcatenatedBatch([part.decode(schema, mode, rules) for part in self.parts])
+    def decode(self, schema: object, mode: DecodeMode, rules: JsonRules, *, binary: bool = False) -> ConcatenatedBatch:
+        """Decodes payloads: `value` replaces `data`."""
+        return ConcatenatedBatch([part.decode(schema, mode, rules, binary=binary) for part in self.parts])
 
     def __arrow_c_schema__(self) -> object:
         return self.parts[0].__arrow_c_schema__()

@@ -7,11 +7,14 @@ from typing import Any, Literal, TypeAlias, get_args
 DecodeMode: TypeAlias = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 """Handling of payloads that do not fit the schema."""
 
-PayloadFormat: TypeAlias = Literal["json", "arrow", "avro"]
-"""Encoding of payloads that have columns: a JSON object, an Arrow IPC stream, or a datum of an Avro record."""
+PayloadFormat: TypeAlias = Literal["json", "arrow", "avro", "protobuf"]
+"""Encoding of payloads that have columns: a JSON object, an Arrow IPC stream, an Avro record or a Protobuf message."""
 
-RowFormat: TypeAlias = Literal["json", "avro"]
+RowFormat: TypeAlias = Literal["json", "avro", "protobuf"]
 """Encoding of payloads that have one row each."""
+
+BINARY_FORMATS = ("avro", "protobuf")
+"""Those that have one row each and a schema of their own."""
 
 ArrowCompression: TypeAlias = Literal["zstd", "lz4"]
 """Compression of the buffers of an Arrow IPC stream."""

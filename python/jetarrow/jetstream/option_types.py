@@ -14,9 +14,11 @@ from jetarrow.jetstream.publish_headers import PublishExtras, TimeToLive
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
+    from os import PathLike
 
     from jetarrow.core.session import Headers
     from jetarrow.jetstream.arrow import ArrowSchema
+    from jetarrow.jetstream.binary_schema import ProtobufSchema
     from jetarrow.jetstream.literals import (
         DecodeMode,
         OnDataLoss,
@@ -200,12 +202,12 @@ class ReadOptions(TypedDict, total=False):
     """Filters, one or several that do not overlap; default all."""
     columns: Sequence[str] | None
     """Columns of the batches, in this order; default stream, seq, subject, timestamp, headers, data."""
-    schema: ArrowSchema | Mapping[str, Any] | str | None
-    """Decodes JSON payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer"); default none."""
+    schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None
+    """Decodes payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer", or that of the format); default none."""
     mode: DecodeMode
     """Handling of malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     format: PayloadFormat
-    """Encoding of payloads that are decoded: "json" (default), or "arrow", IPC streams of rows."""
+    """Encoding of payloads that are decoded: "json" (default), "arrow" (IPC streams of rows), "avro" or "protobuf"."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
     limit: int | None
@@ -240,12 +242,12 @@ class LatestOptions(TypedDict, total=False):
 
     columns: Sequence[str] | None
     """Columns of the batches, in this order; default stream, seq, subject, timestamp, headers, data."""
-    schema: ArrowSchema | Mapping[str, Any] | str | None
-    """Decodes JSON payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer"); default none."""
+    schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None
+    """Decodes payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer", or that of the format); default none."""
     mode: DecodeMode
     """Handling of malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     format: PayloadFormat
-    """Encoding of payloads that are decoded: "json" (default), or "arrow", IPC streams of rows."""
+    """Encoding of payloads that are decoded: "json" (default), "arrow" (IPC streams of rows), "avro" or "protobuf"."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
     as_of_seq: int | None

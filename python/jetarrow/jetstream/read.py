@@ -11,6 +11,7 @@ from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema
+from jetarrow.jetstream.binary_schema import ProtobufSchema
 from jetarrow.jetstream.literals import (
     DecodeMode,
     OnDataLoss,
@@ -40,7 +41,7 @@ class ReadVerbs:
         end_time: datetime | timedelta | str | None = None,
         subjects: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
-        schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | None = None,
+        schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
         mode: DecodeMode = "PERMISSIVE",
         format: PayloadFormat = "json",
         flatten: bool = False,
@@ -78,7 +79,8 @@ class ReadVerbs:
                 of name to type (`{"id": int, "at": "timestamp"}`); or "infer", which infers it from the first 1,000
                 messages of the range (`reader.inferred` returns it). Missing fields and JSON nulls are null, and extra
                 fields are ignored. A field of another type makes the whole row malformed. With format "avro" an Avro
-                schema: its JSON text, the same as a dict, or a path.
+                schema: its JSON text, the same as a dict, or a path; with "protobuf" a `jetarrow.ProtobufSchema` or a
+                generated message class.
             mode: Handling of malformed rows. "PERMISSIVE": `value` is null, the payload is in the string column
                 `_corrupt_record` (base64 if it is not UTF-8), field and reason are in `_error`; "DROPMALFORMED": they
                 are dropped; "FAILFAST": `DecodeError` with sequence and column.
@@ -87,7 +89,7 @@ class ReadVerbs:
                 "timestamp" of the message; default none). `schema` selects columns by name; by default they are those
                 of the first message. A message is malformed if it lacks a column, if a column has another type, or if
                 it decodes to more than 512 MiB. "avro": each payload is a datum of the record `schema`, alone or in
-                single-object encoding.
+                single-object encoding. "protobuf": each payload is a message of the type `schema`.
             flatten: The fields of `value` become top-level columns.
             limit: Most rows; None is all.
             batch_rows: Most rows of a batch. None: 65,536, and fewer in the first batches, so that the first one
@@ -158,7 +160,7 @@ class ReadVerbs:
         subjects: str | Sequence[str] | None = None,
         *,
         columns: Sequence[str] | None = None,
-        schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | None = None,
+        schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
         mode: DecodeMode = "PERMISSIVE",
         format: PayloadFormat = "json",
         flatten: bool = False,

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from typing import TypedDict, cast
 
 from jetarrow.core.arguments import check_whole, texts
-from jetarrow.jetstream.avro import avro_schema
+from jetarrow.jetstream.binary_schema import binary_schema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
 from jetarrow.jetstream.literals import (
+    BINARY_FORMATS,
     DecodeMode,
     OnDataLoss,
     OnRollback,
@@ -58,8 +59,8 @@ class ReadOptions(TypedDict):
         bucket: Subject prefix of a key-value bucket. The columns are those of its entries.
         flatten: The fields of `schema` are top-level columns.
         limit: Maximum rows; None for all.
-        format: "arrow": with `schema`, every payload is an Arrow stream with these columns. "avro": `schema` is the
-            JSON text of an Avro schema.
+        format: "arrow": with `schema`, every payload is an Arrow stream with these columns. "avro", "protobuf":
+            `schema` is as `binary_schema` returns it.
         grow: Start with a small batch, and double it up to `batch_rows` and `batch_bytes`.
         outage: Maximum seconds without a server after opening; None for 60.
         marks: Sequence and nanoseconds of messages received before, to compare with the stream.
@@ -175,8 +176,8 @@ class ReadSpec:
         if self.rules is None:
             units = self.schema if self.format == "json" else None
             self._set("rules", json_rules(units, self.time_zone, self.timestamp_numbers))
-        if self.format == "avro":
-            self._set("schema", avro_schema(self.schema))
+        if self.format in BINARY_FORMATS:
+            self._set("schema", binary_schema(self.format, self.schema))
         elif not self.infers_schema:
             self._set("schema", arrow_schema(self.schema))
 
@@ -187,7 +188,7 @@ class ReadSpec:
     @property
     def infers_schema(self) -> bool:
         """Whether the schema is read from the stream's messages when the reader is opened."""
-        return self.format != "avro" and isinstance(self.schema, str) and self.schema == "infer"
+        return self.format in ("json", "arrow") and isinstance(self.schema, str) and self.schema == "infer"
 
     def native_options(self) -> ReadOptions:
         """The options of the native `read`."""

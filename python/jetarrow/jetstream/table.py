@@ -15,9 +15,16 @@ from jetarrow.core.session import Headers
 from jetarrow.core.suggestions import suggests_keywords_async
 from jetarrow.jetstream.arrow import ArrowProducer
 from jetarrow.jetstream.arrow_compat import without_nested_offsets
-from jetarrow.jetstream.avro import avro_schema
+from jetarrow.jetstream.binary_schema import ProtobufSchema, binary_schema
 from jetarrow.jetstream.kv.key_values import KeyValues
-from jetarrow.jetstream.literals import ArrowCompression, OnReject, PayloadFormat, PublishMode, check_literal
+from jetarrow.jetstream.literals import (
+    BINARY_FORMATS,
+    ArrowCompression,
+    OnReject,
+    PayloadFormat,
+    PublishMode,
+    check_literal,
+)
 from jetarrow.jetstream.progress import Progress, reporter
 from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.publish_headers import batch_headers
@@ -53,7 +60,7 @@ class PublishTable(PublishVerbs):
         subject: str | None = None,
         *,
         format: PayloadFormat = "json",
-        schema: Mapping[str, Any] | str | PathLike[str] | None = None,
+        schema: Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
         columns: Sequence[str] | None = None,
         msg_id: str | None = None,
         headers: Headers | None = None,
@@ -86,9 +93,10 @@ class PublishTable(PublishVerbs):
                 is an error of its row, which names the column.
             format: Encoding of payloads: "json", one message per row; or "arrow", rows of equal subject as one Arrow
                 IPC stream, which is many times faster and supports every type. `js.read(format="arrow")` returns the
-                rows. "avro": one message per row, a datum of the record `schema`.
-            schema: With format "avro" the Avro schema of the record: its JSON text, the same as a dict, or a path.
-                Fields are found by name; one without a column has its default.
+                rows. "avro", "protobuf": one message per row, of `schema`.
+            schema: With format "avro" the Avro schema of a record: its JSON text, the same as a dict, or a path; with
+                "protobuf" a `jetarrow.ProtobufSchema` or a generated message class. Fields are found by name; one
+                without a column has its default.
             columns: The columns of the payload; default all.
             msg_id: The column of the ids (null: no id), or "content": ids derived from subject and payload, so that a
                 table that is published again is stored once (within the stream's duplicate window). Format "arrow"
@@ -147,8 +155,9 @@ class PublishTable(PublishVerbs):
             arrow = (compression, rows_per_message, self._api.session.native.max_payload - _size(headers))
         else:
             check_literal("format", format, PayloadFormat)
-        if schema is not None and format != "avro":
-            raise ValueError(f'schema= is the Avro schema of format "avro"; leave it out with format {format!r}')
+        binary = format in BINARY_FORMATS
+        if schema is not None and not binary:
+            raise ValueError(f'schema= is for format "avro" and "protobuf"; leave it out with format {format!r}')
         rows = TableMessages(
             without_nested_offsets(table),
             columns=None if columns is None else list(columns),
@@ -156,7 +165,7 @@ class PublishTable(PublishVerbs):
             msg_id=msg_id,
             nulls=nulls,
             arrow=arrow,
-            avro=avro_schema(schema) if format == "avro" else None,
+            binary=binary_schema(format, schema) if binary else None,
         )
         all_headers, ttl = batch_headers(
             self._api, headers, rows, last_seq=None, last_subject_seq=None, last_msg_id=None, ttl=msg_ttl

@@ -14,9 +14,9 @@ import jetarrow.sync
 from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.suggestions import check_keywords, keywords_of
 from jetarrow.jetstream.arrow import ArrowSchema
-from jetarrow.jetstream.avro import AvroColumns, avro_schema
+from jetarrow.jetstream.binary_schema import BinaryColumns, NativeSchema, ProtobufSchema, binary_schema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
-from jetarrow.jetstream.literals import PayloadFormat, TimestampNumbers, check_literal
+from jetarrow.jetstream.literals import BINARY_FORMATS, PayloadFormat, TimestampNumbers, check_literal
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.polars.bounds import ALL, bounds, within
 
@@ -40,7 +40,7 @@ def scan(
     servers: str | list[str],
     stream: str,
     *,
-    schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | None = None,
+    schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
     subjects: str | Sequence[str] | None = None,
     format: PayloadFormat = "json",
     mode: str = "PERMISSIVE",
@@ -90,9 +90,9 @@ def scan(
         given = pl.DataFrame(schema=given).to_arrow().schema
     rules = json_rules(given if format == "json" else None, time_zone, timestamp_numbers)
     source = _Source(servers, stream, dict(options), filters, format, mode, latest, rules)
-    if format == "avro":
-        source.avro = avro_schema(given)
-        source.fields = pa.schema(AvroColumns(source.avro))
+    if format in BINARY_FORMATS:
+        source.binary = binary_schema(format, given)
+        source.fields = pa.schema(BinaryColumns(source.binary))
         return register_io_source(source.frames, schema=source.schema())
     if given != "infer":
         source.fields = None if given is None else pa.schema(arrow_schema(given))
@@ -119,8 +119,8 @@ class _Source:
         self._filters, self._format, self._mode, self._latest = filters, format, mode, latest
         # Schema of the payloads; None for bytes.
         self.fields: pa.Schema | None = None
-        # The JSON text of the Avro schema.
-        self.avro: str | None = None
+        # The schema of Avro or Protobuf payloads.
+        self.binary: NativeSchema | None = None
         self._known = False
 
     def inferred(self) -> pl.Schema:
@@ -190,7 +190,7 @@ class _Source:
         elif not fields:
             return {"columns": of_messages or ["seq"]}
         # The payload last: a flattened row then has the metadata columns before its fields.
-        given = pa.schema(fields) if self.avro is None else self.avro
+        given = pa.schema(fields) if self.binary is None else self.binary
         return {"columns": [*of_messages, "value"], "schema": given, "flatten": self._format != "arrow"}
 
     def _read(self, js: jetarrow.sync.JetStream, **options: Any) -> Reader:

@@ -11,7 +11,7 @@ from jetarrow.core.closed_event import ClosedEvent
 from jetarrow.core.docstrings import documented_as
 from jetarrow.jetstream import batch, reader
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
-from jetarrow.jetstream.literals import DecodeMode, TimestampNumbers
+from jetarrow.jetstream.literals import DecodeMode, RowFormat, TimestampNumbers
 from jetarrow.jetstream.messages import REQUEST_MESSAGES
 from jetarrow.sync.blocking import (
     blocking,
@@ -44,11 +44,14 @@ class MessageBatch(batch.Columns[SyncMsg]):
         schema: object,
         mode: DecodeMode = "PERMISSIVE",
         *,
+        format: RowFormat = "json",
         time_zone: str = "UTC",
         timestamp_numbers: TimestampNumbers | None = None,
     ) -> MessageBatch:
         """As `jetarrow.batch.MessageBatch.decode`."""
-        found = self._inner.decode(schema, mode, time_zone=time_zone, timestamp_numbers=timestamp_numbers)
+        found = self._inner.decode(
+            schema, mode, format=format, time_zone=time_zone, timestamp_numbers=timestamp_numbers
+        )
         return MessageBatch(found)
 
     ack = blocking(batch.MessageBatch.ack)

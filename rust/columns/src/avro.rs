@@ -25,6 +25,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields};
 use crate::decode::column::{ColumnDecoder, Values};
 use crate::decode::object::Members;
 use crate::encode::{Encoded, encode_rows};
+pub(crate) use fits::is_lossless;
 use input::Input;
 use plan::{Plan, plan};
 pub use schema::AvroSchema;

@@ -54,6 +54,7 @@ use json::{Json, Parsed, Reason};
 use rules::{JsonRules, Leniency};
 
 use crate::avro::{self, AvroReader, AvroSchema};
+use crate::protobuf::{self, Message};
 
 use base::choice::choose;
 use base::error::JetError;
@@ -128,6 +129,7 @@ pub struct Decoder {
 enum Payload {
     Json(Leniency),
     Avro(Box<AvroReader>),
+    Protobuf(Arc<Message>),
 }
 
 impl Decoder {
@@ -152,6 +154,13 @@ impl Decoder {
         Ok(Decoder { root, mode, payload: Payload::Avro(Box::new(AvroReader::new(schema, schema)?)) })
     }
 
+    /// Creates a decoder of Protobuf payloads, whose columns are the fields of the message.
+    pub fn of_protobuf(message: Arc<Message>, mode: OnMismatch) -> Result<Decoder, String> {
+        let mut root = protobuf::rows(&message)?;
+        root.finish().map_err(|e| e.to_string())?;
+        Ok(Decoder { root, mode, payload: Payload::Protobuf(message) })
+    }
+
     /// Returns the field `value: struct<…>`. It is nullable in every mode, so the schema does not depend on the mode.
     pub fn value_field(&self) -> FieldRef {
         self.root.field.clone()
@@ -172,7 +181,7 @@ impl Decoder {
         self.root.reserve(rows);
         let filled = match self.payload {
             Payload::Json(leniency) => self.fill(payloads, leniency),
-            Payload::Avro(_) => self.fill_from_avro(payloads),
+            Payload::Avro(_) | Payload::Protobuf(_) => self.fill_from_binary(payloads),
         };
         let bad = match filled {
             Ok(bad) => bad,
@@ -230,13 +239,17 @@ impl Decoder {
         Ok(bad)
     }
 
-    /// Reads every datum and returns the malformed rows.
-    fn fill_from_avro(&mut self, payloads: &BinaryArray) -> Result<Vec<Bad>, Bad> {
+    /// Reads every payload of a binary format and returns the malformed rows.
+    fn fill_from_binary(&mut self, payloads: &BinaryArray) -> Result<Vec<Bad>, Bad> {
         let mut bad = Vec::new();
         for row in 0..payloads.len() {
             let length = self.root.len();
-            let Payload::Avro(reader) = &self.payload else { break };
-            if let Err(fault) = reader.read(payloads.value(row), &mut self.root) {
+            let read = match &self.payload {
+                Payload::Json(_) => break,
+                Payload::Avro(reader) => reader.read(payloads.value(row), &mut self.root),
+                Payload::Protobuf(message) => protobuf::read(message, payloads.value(row), &mut self.root),
+            };
+            if let Err(fault) = read {
                 self.root.truncate(length);
                 self.malformed(row, &mut bad, || fault)?;
             }

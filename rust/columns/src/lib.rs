@@ -7,9 +7,11 @@
 
 pub mod avro;
 pub mod batch;
+pub mod binary;
 pub mod bytes;
 pub mod column_buffer;
 pub mod decode;
 pub mod decompress;
 pub mod encode;
+pub mod protobuf;
 pub mod unpack;

@@ -155,10 +155,10 @@ impl Batch {
         self.inner.record.schema_ref().fields().iter().map(|f| f.name().clone()).collect()
     }
 
-    /// Returns the same rows with `data` decoded from JSON or Avro.
-    #[pyo3(signature = (schema, mode, rules, *, avro=false))]
-    fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str, rules: Rules, avro: bool) -> PyResult<Batch> {
-        let mut typed = typed(self.inner.record.schema_ref(), schema, avro, mode, &rules, false)?;
+    /// Returns the same rows with `data` decoded.
+    #[pyo3(signature = (schema, mode, rules, *, binary=false))]
+    fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str, rules: Rules, binary: bool) -> PyResult<Batch> {
+        let mut typed = typed(self.inner.record.schema_ref(), schema, binary, mode, &rules, false)?;
         Ok(Batch { inner: typed.apply(self.inner.clone())? })
     }
 

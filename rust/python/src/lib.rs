@@ -87,7 +87,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> pyo3::PyResult<()> {
     module.add_function(wrap_pyfunction!(call::last_words, module)?)?;
     module.add_function(wrap_pyfunction!(keys::key_subjects, module)?)?;
     module.add_function(wrap_pyfunction!(read::thin_marks, module)?)?;
-    module.add_function(wrap_pyfunction!(typed::schema_of_avro, module)?)?;
+    module.add_function(wrap_pyfunction!(typed::columns_of_schema, module)?)?;
     module.add_function(wrap_pyfunction!(typed::schema_of_payload, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
     module.add_function(wrap_pyfunction!(check_subject, module)?)?;

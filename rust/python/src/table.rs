@@ -15,6 +15,7 @@ use pyo3_arrow::ffi::{ArrayReader, to_stream_pycapsule};
 use crate::arrow::{extract, unfit};
 use crate::error::PyResult;
 use crate::requested;
+use crate::typed::binary_schema;
 use base::lock::lock;
 use base::panics::caught;
 use jetstream::publish::pack::Pack;
@@ -37,7 +38,7 @@ pub struct TableMessages {
 #[pymethods]
 impl TableMessages {
     #[new]
-    #[pyo3(signature = (table, *, columns, subject, msg_id, nulls, arrow=None, avro=None))]
+    #[pyo3(signature = (table, *, columns, subject, msg_id, nulls, arrow=None, binary=None))]
     fn new(
         table: &Bound<'_, PyAny>,
         columns: Option<Vec<String>>,
@@ -45,7 +46,7 @@ impl TableMessages {
         msg_id: Option<&str>,
         nulls: bool,
         arrow: Option<(Option<String>, usize, usize)>,
-        avro: Option<&str>,
+        binary: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         // The number of messages is known if each row is one.
         let rows = if arrow.is_none() { table.len().ok() } else { None };
@@ -57,7 +58,10 @@ impl TableMessages {
         let columns = columns.as_deref();
         let plan = match arrow {
             None => {
-                let format = avro.map_or(Ok(RowFormat::Json(nulls)), RowFormat::avro)?;
+                let format = match binary {
+                    None => RowFormat::Json(nulls),
+                    Some(schema) => RowFormat::Binary(binary_schema(schema)?),
+                };
                 TableFormat::Rows(Plan::new(fields, columns, subject, msg_id, format)?)
             }
             Some((compression, rows, bytes)) => TableFormat::Arrow(Box::new(Pack::new(

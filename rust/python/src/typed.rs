@@ -8,23 +8,32 @@ use pyo3_arrow::PySchema;
 
 use crate::batch::export_schema;
 use crate::error::PyResult;
-use columns::avro::{self, AvroSchema};
+use columns::binary::BinarySchema;
 use columns::decode::rules::{JsonRules, Leniency, TimeNumbers};
 use columns::unpack::{self, Unpack};
 use jetstream::receive::typed::Typed;
 
-/// Returns the decoder for `schema=` (any object with an Arrow schema, or the JSON of an Avro schema), `mode=` and
+/// Returns the schema of a binary format: the JSON of an Avro schema, or a descriptor set and the name of a message.
+pub fn binary_schema(schema: &Bound<'_, PyAny>) -> PyResult<BinarySchema> {
+    let found = match schema.extract::<(Vec<u8>, String)>() {
+        Ok((set, message)) => BinarySchema::protobuf(&set, &message),
+        Err(_) => BinarySchema::avro(schema.extract()?),
+    };
+    Ok(found.map_err(|reason| PyValueError::new_err(format!("schema: {reason}")))?)
+}
+
+/// Returns the decoder for `schema=` (any object with an Arrow schema, or as `binary_schema` takes it), `mode=` and
 /// `flatten=`.
 pub fn typed(
     input: &Schema,
     schema: &Bound<'_, PyAny>,
-    avro: bool,
+    binary: bool,
     mode: &str,
     rules: &Rules,
     flat: bool,
 ) -> PyResult<Typed> {
-    if avro {
-        return Ok(Typed::of_avro(input, schema.extract()?, mode.parse()?, flat)?);
+    if binary {
+        return Ok(Typed::of_binary(input, &binary_schema(schema)?, mode.parse()?, flat)?);
     }
     Ok(Typed::new(input, fields(schema)?.as_ref().fields(), mode.parse()?, &rules.parse()?, flat)?)
 }
@@ -61,10 +70,10 @@ fn fields(schema: &Bound<'_, PyAny>) -> PyResult<PySchema> {
     })?)
 }
 
-/// Returns the columns of an Avro schema, in a capsule.
+/// Returns the columns of a schema as `binary_schema` takes it, in a capsule.
 #[pyfunction]
-pub fn schema_of_avro<'py>(py: Python<'py>, schema: &str) -> PyResult<Bound<'py, PyCapsule>> {
-    let fields = AvroSchema::parse(schema).and_then(|schema| avro::fields(&schema));
+pub fn columns_of_schema<'py>(py: Python<'py>, schema: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
+    let fields = binary_schema(schema)?.fields();
     let fields = fields.map_err(|reason| PyValueError::new_err(format!("schema: {reason}")))?;
     export_schema(py, &Schema::new(fields))
 }

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from jetarrow.jetstream.arrow import ArrowSchema
+    from jetarrow.jetstream.binary_schema import ProtobufSchema
     from jetarrow.jetstream.literals import (
         OnDataLoss,
         OnRollback,
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 class _SinkOptions(TypedDict, total=False):
     """Options of both sinks."""
 
-    schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | None
+    schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None
     """Schema of the payloads, as in `js.read`; default none."""
     format: RowFormat
-    """Encoding of payloads: "json" (default) or "avro"."""
+    """Encoding of payloads: "json" (default), "avro" or "protobuf"."""
     flatten: bool
     """Whether the fields of `value` are columns of the table; default True."""
     subjects: str | Sequence[str] | None

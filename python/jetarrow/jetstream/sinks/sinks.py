@@ -15,10 +15,11 @@ from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import ArrowSchema, needs_pyarrow
-from jetarrow.jetstream.avro import AvroColumns, avro_schema
+from jetarrow.jetstream.binary_schema import BinaryColumns, ProtobufSchema, binary_schema
 from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
 from jetarrow.jetstream.literals import (
+    BINARY_FORMATS,
     OnDataLoss,
     OnRollback,
     RowFormat,
@@ -56,7 +57,7 @@ class Sinks(ReadVerbs):
         stream: str,
         path: str | os.PathLike[str],
         *,
-        schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | ProtobufSchema | type | None = None,
         format: RowFormat = "json",
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
@@ -86,7 +87,7 @@ class Sinks(ReadVerbs):
             path: A folder, or a URI that pyarrow opens (`s3://bucket/folder`, `gs://…`).
             schema: Schema for JSON payloads, as in `js.read`. Undecodable rows are written to `_corrupt/` with their
                 payload. "infer" infers the schema once, at the first start.
-            format: "json" or "avro", as in `js.read`.
+            format: "json", "avro" or "protobuf", as in `js.read`.
             flatten: Whether the fields of `value` are columns of the table; False keeps the struct.
             subjects: Subject filters that do not overlap. Default: all.
             start_seq: First sequence at the first start. Default: the stream's first one.
@@ -151,7 +152,7 @@ class Sinks(ReadVerbs):
         stream: str,
         table_uri: str | os.PathLike[str],
         *,
-        schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | ProtobufSchema | type | None = None,
         format: RowFormat = "json",
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
@@ -257,7 +258,7 @@ class Sinks(ReadVerbs):
 
 @dataclass(frozen=True)
 class _Options:
-    # With format "avro" the JSON text of the Avro schema.
+    # With a binary format as `binary_schema` returns it.
     schema: Any
     format: RowFormat
     flatten: bool
@@ -278,7 +279,7 @@ class _Options:
 
 def _checked(schema: Any, format: RowFormat) -> Any:
     check_literal("format", format, RowFormat)
-    return avro_schema(schema) if format == "avro" else schema
+    return binary_schema(format, schema) if format in BINARY_FORMATS else schema
 
 
 def _names(given: str | Sequence[str] | None) -> list[str]:
@@ -322,7 +323,7 @@ async def _begin(
             start_time=options.start_time,
             rows=options.rows,
         )
-        payloads = options.schema if options.format == "avro" else schema
+        payloads = options.schema if options.format in BINARY_FORMATS else schema
         decode = partial(
             decode_batch, schema=payloads, format=options.format, rules=options.rules, unit=options.timestamp_unit
         )
@@ -339,7 +340,7 @@ async def _begin(
         js._api,
         stream,
         subjects=options.subjects,
-        schema=options.schema if options.format == "avro" else schema,
+        schema=options.schema if options.format in BINARY_FORMATS else schema,
         format=options.format,
         timestamp_unit=options.timestamp_unit,
         rules=options.rules,
@@ -380,8 +381,8 @@ async def _schema(js: Sinks, stream: str, options: _Options, state: State | None
     """Return the fields of `value`: those of the option, or those inferred at the first start."""
     if options.schema is None:
         return None
-    if options.format == "avro":
-        columns: pyarrow.Schema = needs_pyarrow("a sink").schema(AvroColumns(options.schema))
+    if options.format in BINARY_FORMATS:
+        columns: pyarrow.Schema = needs_pyarrow("a sink").schema(BinaryColumns(options.schema))
         return columns
     if options.schema != "infer":
         schema: pyarrow.Schema = needs_pyarrow("a sink").schema(arrow_schema(options.schema))

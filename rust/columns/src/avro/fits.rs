@@ -59,7 +59,7 @@ fn column_fits(found: &DataType, schema: &AvroSchema, path: &str) -> Result<(), 
 }
 
 /// Returns whether the values of a type have equal ones of another type.
-fn is_lossless(found: &DataType, wanted: &DataType) -> bool {
+pub fn is_lossless(found: &DataType, wanted: &DataType) -> bool {
     use DataType::*;
     match (found, wanted) {
         // A value beyond 32 bits is an error of its row.

@@ -63,6 +63,8 @@ pub enum Values {
     /// Codes of these values; Avro only, like the next.
     Symbols(Vec<usize>, ArrayRef),
     Spans(Vec<IntervalMonthDayNano>),
+    /// A map with keys of any type; Protobuf only.
+    Entries(Vec<i32>, Box<ColumnDecoder>, Box<ColumnDecoder>),
 }
 
 /// Format of the times of a column.
@@ -190,7 +192,7 @@ impl ColumnDecoder {
             Values::Decimal(values, ..) => values.reserve(rows),
             Values::Wide(values, ..) => values.reserve(rows),
             Values::Text(values) | Values::Binary(values) => values.ends.reserve(rows),
-            Values::List(ends, _) | Values::Map(ends, ..) => ends.reserve(rows),
+            Values::List(ends, _) | Values::Map(ends, ..) | Values::Entries(ends, ..) => ends.reserve(rows),
             Values::Struct(members) => members.columns.iter_mut().for_each(|column| column.reserve(rows)),
             Values::Dictionary(dictionary) => dictionary.codes.reserve(rows),
             Values::Symbols(codes, _) => codes.reserve(rows),
@@ -215,7 +217,7 @@ impl ColumnDecoder {
                 (0..fixed_length(self.field.data_type()).unwrap_or(0)).for_each(|_| items.append_null());
                 ends.push(items.len() as i32);
             }
-            Values::Map(ends, _, items) => ends.push(items.len() as i32),
+            Values::Map(ends, _, items) | Values::Entries(ends, _, items) => ends.push(items.len() as i32),
             Values::Struct(members) => members.columns.iter_mut().for_each(ColumnDecoder::append_null),
             Values::Dictionary(dictionary) => dictionary.codes.push(0),
             Values::Symbols(codes, _) => codes.push(0),
@@ -250,6 +252,11 @@ impl ColumnDecoder {
             Values::Dictionary(dictionary) => dictionary.codes.truncate(length),
             Values::Symbols(codes, _) => codes.truncate(length),
             Values::Spans(values) => values.truncate(length),
+            Values::Entries(ends, keys, items) => {
+                ends.truncate(length + 1);
+                keys.truncate(ends[length] as usize);
+                items.truncate(ends[length] as usize);
+            }
         }
         self.nulls.truncate(length);
     }
@@ -267,7 +274,9 @@ impl ColumnDecoder {
             return Ok(());
         }
         match &mut self.values {
-            Values::Null | Values::Symbols(..) | Values::Spans(_) => return json.fail(Reason::Expected("null"), start),
+            Values::Null | Values::Symbols(..) | Values::Spans(_) | Values::Entries(..) => {
+                return json.fail(Reason::Expected("null"), start);
+            }
             Values::Bool(values) => values.append(json.boolean()?),
             Values::Int(values, min, max) => values.push(integer(json, *min, *max, "an integer")?),
             Values::Single(values) => values.push(single(json, *self.field.data_type() == DataType::Float32)?),

@@ -91,6 +91,12 @@ impl ColumnDecoder {
             Values::Symbols(codes, symbols) => {
                 dictionary::dictionary::<Int32Type>(std::mem::take(codes), nulls, symbols.clone())?
             }
+            Values::Entries(ends, keys, items) => {
+                let DataType::Map(entries, sorted) = data_type else { return Err(mismatch(data_type)) };
+                let DataType::Struct(pair) = entries.data_type() else { return Err(mismatch(data_type)) };
+                let values = StructArray::try_new(pair.clone(), vec![keys.finish()?, items.finish()?], None)?;
+                Arc::new(MapArray::try_new(entries.clone(), offsets(ends), values, nulls, *sorted)?)
+            }
             Values::Spans(values) => {
                 numbers::<IntervalMonthDayNanoType, _>(std::mem::take(values), nulls, data_type, |v| v)?
             }

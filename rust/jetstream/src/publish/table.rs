@@ -1,4 +1,4 @@
-//! Rows of a table as messages: JSON or Avro payload, subject from columns, message ID.
+//! Rows of a table as messages: payload, subject from columns, message ID.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields};
 use crate::publish::content_ids::ContentIds;
 use crate::publish::subject_template::Template;
 use base::error::{JetError, Result};
-use columns::avro::{self, AvroSchema};
+use columns::binary::BinarySchema;
 use columns::encode::{self, EncodeFault, EncodedTexts};
 
 /// Column with the reason for which a row is not published, beside the payloads.
@@ -75,15 +75,7 @@ pub struct Plan {
 pub enum RowFormat {
     /// JSON objects; null fields are written.
     Json(bool),
-    /// Data of a record.
-    Avro(Arc<AvroSchema>),
-}
-
-impl RowFormat {
-    /// Parses the JSON of an Avro schema.
-    pub fn avro(schema: &str) -> Result<RowFormat> {
-        AvroSchema::parse(schema).map(RowFormat::Avro).map_err(|reason| JetError::Value(format!("schema: {reason}")))
-    }
+    Binary(BinarySchema),
 }
 
 impl Plan {
@@ -99,7 +91,7 @@ impl Plan {
         let chosen: Fields = columns.iter().map(|column| fields[*column].clone()).collect();
         let checked = match &format {
             RowFormat::Json(_) => encode::check(&chosen),
-            RowFormat::Avro(schema) => avro::check(&chosen, schema),
+            RowFormat::Binary(schema) => schema.check(&chosen),
         };
         checked.map_err(JetError::Type)?;
         let subject = self::subject(fields, subject)?;
@@ -122,7 +114,7 @@ impl Plan {
         let rows = StructArray::try_new_with_length(chosen, arrays, table.nulls().cloned(), table.len())?;
         let encoded = match &self.format {
             RowFormat::Json(nulls) => encode::encode(&rows, *nulls)?,
-            RowFormat::Avro(schema) => avro::encode(&rows, schema)?,
+            RowFormat::Binary(schema) => schema.encode(&rows)?,
         };
         let mut faults = encoded.faults;
         let subjects = self.subject.fill(table, &mut faults)?;

@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, DataType, Fields, Schema, SchemaRef};
 use arrow_select::nullif::nullif;
 
 use base::error::{JetError, Result};
-use columns::avro::AvroSchema;
+use columns::binary::BinarySchema;
 use columns::batch::Batch;
 use columns::decode::rules::JsonRules;
 use columns::decode::{DecodeError, Decoder, OnMismatch};
@@ -29,9 +29,12 @@ impl Typed {
         Self::with_decoder(input, Decoder::with_rules(fields, mode, rules), flat)
     }
 
-    /// As `new`, for Avro payloads of this schema.
-    pub fn of_avro(input: &Schema, schema: &str, mode: OnMismatch, flat: bool) -> Result<Self> {
-        let decoder = AvroSchema::parse(schema).and_then(|schema| Decoder::of_avro(&schema, mode));
+    /// As `new`, for payloads of a binary format.
+    pub fn of_binary(input: &Schema, schema: &BinarySchema, mode: OnMismatch, flat: bool) -> Result<Self> {
+        let decoder = match schema {
+            BinarySchema::Avro(schema) => Decoder::of_avro(schema, mode),
+            BinarySchema::Protobuf(message) => Decoder::of_protobuf(message.clone(), mode),
+        };
         Self::with_decoder(input, decoder, flat)
     }
 

@@ -87,8 +87,8 @@ impl<'py> ReadOptions<'_, 'py> {
         Ok(if self.is_arrow()? {
             ReadFormat::Tables(unpack(envelope, schema, &mode, range.batch_rows)?)
         } else {
-            let avro = self.get::<String>("format")? == "avro";
-            ReadFormat::Typed(typed(envelope, schema, avro, &mode, &self.get("rules")?, self.get("flatten")?)?)
+            let binary = self.get::<String>("format")? != "json";
+            ReadFormat::Typed(typed(envelope, schema, binary, &mode, &self.get("rules")?, self.get("flatten")?)?)
         })
     }
 }
