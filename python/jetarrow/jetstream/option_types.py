@@ -203,7 +203,7 @@ class ReadOptions(TypedDict, total=False):
     columns: Sequence[str] | None
     """Columns of the batches, in this order; default stream, seq, subject, timestamp, headers, data."""
     schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None
-    """Decodes payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer", or that of the format); default none."""
+    """Decodes payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer", or of the format); default none."""
     mode: DecodeMode
     """Handling of malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     format: PayloadFormat
@@ -243,7 +243,7 @@ class LatestOptions(TypedDict, total=False):
     columns: Sequence[str] | None
     """Columns of the batches, in this order; default stream, seq, subject, timestamp, headers, data."""
     schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None
-    """Decodes payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer", or that of the format); default none."""
+    """Decodes payloads: `value` replaces `data` (Arrow schema, DDL, dict, "infer", or of the format); default none."""
     mode: DecodeMode
     """Handling of malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     format: PayloadFormat
