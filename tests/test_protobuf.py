@@ -253,7 +253,7 @@ def has_maps(kind: Any) -> bool:
 
 
 def test_malformed_messages_never_change_other_rows(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
-    """What the package refuses is malformed; what it reads is read equally, or malformed for a reason of its own."""
+    """A message that the package refuses is malformed; others are equal, or malformed for a reason of their own."""
 
     @bounded(200)
     @given(st.data(), classes(), st.randoms(use_true_random=False))

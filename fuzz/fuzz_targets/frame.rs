@@ -9,7 +9,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
 use jetstream::publish::body::Body;
-use jetstream::publish::rows::{RowHeaders, Rows, RowSubjects};
+use jetstream::publish::rows::{RowHeaders, RowSubjects, Rows};
 use wire::frames::publish;
 use wire::nats::OutboundMessage;
 use wire::nats::{HeaderMap, HeaderName, HeaderValue};

@@ -72,13 +72,14 @@ pub fn scalar_type(scalar: Scalar) -> DataType {
 /// Returns empty columns of a message, as a struct.
 pub fn rows(name: &str, message: &Message, nullable: bool) -> Result<ColumnDecoder, String> {
     let fields = fields(message);
-    let columns = fields.iter().zip(&message.fields).map(|(column, field)| match (column.data_type(), field.presence) {
-        (DataType::List(item), Presence::Repeated) => {
-            let items = decoder(item, &field.kind)?;
-            Ok(ColumnDecoder::of(column.clone(), Values::List(vec![0], Box::new(items))))
-        }
-        _ => decoder(column, &field.kind),
-    });
+    let columns =
+        fields.iter().zip(&message.fields).map(|(column, field)| match (column.data_type(), field.presence) {
+            (DataType::List(item), Presence::Repeated) => {
+                let items = decoder(item, &field.kind)?;
+                Ok(ColumnDecoder::of(column.clone(), Values::List(vec![0], Box::new(items))))
+            }
+            _ => decoder(column, &field.kind),
+        });
     let members = Members::of(&fields, columns.collect::<Result<_, String>>()?, name)?;
     let field = Arc::new(Column::new(name, DataType::Struct(fields), nullable));
     Ok(ColumnDecoder::of(field, Values::Struct(members)))

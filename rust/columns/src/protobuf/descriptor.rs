@@ -207,7 +207,8 @@ impl<'a> Types<'a> {
             Label::Optional => Presence::Optional,
         };
         let packed = field.options.as_ref().and_then(|options| options.packed).unwrap_or(proto3);
-        let number = u32::try_from(field.number()).map_err(|_| format!("field {name} has number {}", field.number()))?;
+        let number =
+            u32::try_from(field.number()).map_err(|_| format!("field {name} has number {}", field.number()))?;
         Ok(Field { name: field.name().to_owned(), number, kind, presence, packed, siblings: Vec::new() })
     }
 
@@ -219,7 +220,11 @@ impl<'a> Types<'a> {
         if field.r#type() == Type::Enum {
             let found = self.enums.get(&full).ok_or_else(|| format!("the descriptor set has no enum {full}"))?;
             let values: Vec<_> = found.value.iter().map(|value| (value.name().to_owned(), value.number())).collect();
-            return if values.is_empty() { Err(format!("enum {full} has no values")) } else { Ok(Kind::Enum(Arc::new(values))) };
+            return if values.is_empty() {
+                Err(format!("enum {full} has no values"))
+            } else {
+                Ok(Kind::Enum(Arc::new(values)))
+            };
         }
         match full.strip_prefix(".google.protobuf.") {
             Some("Timestamp") => return Ok(Kind::Timestamp),
@@ -234,9 +239,10 @@ impl<'a> Types<'a> {
             }
             None => {}
         }
-        let is_entry = self.messages.get(&full).is_some_and(|(message, _)| {
-            message.options.as_ref().is_some_and(|options| options.map_entry())
-        });
+        let is_entry = self
+            .messages
+            .get(&full)
+            .is_some_and(|(message, _)| message.options.as_ref().is_some_and(|options| options.map_entry()));
         let message = self.message(&full)?;
         match message.fields.first().map(|key| &key.kind) {
             Some(Kind::Scalar(key)) if is_entry && message.fields.len() == 2 => Ok(Kind::Map(*key, message)),
@@ -245,7 +251,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// Returns the number of the oneof; one that only stands for `optional` is none.
+/// Returns the number of the oneof; that of an `optional` field is none.
 fn oneof(field: &FieldDescriptorProto) -> Option<i32> {
     field.oneof_index.filter(|_| !field.proto3_optional())
 }

@@ -315,7 +315,7 @@ fn default(kind: &Kind, column: &mut ColumnDecoder, input: &mut Input<'_>) -> Re
     Ok(())
 }
 
-/// Appends the entries of a map. Of entries with the same key the last one counts, at the place of the first.
+/// Appends the entries of a map. The last one of entries with the same key counts, at the place of the first.
 fn entries(
     entry: &Message,
     keys: &mut ColumnDecoder,

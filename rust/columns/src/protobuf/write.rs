@@ -134,7 +134,9 @@ fn column(array: &ArrayRef, field: &Field) -> Result<Column, ArrowError> {
         }
         (kind, Presence::Repeated) => {
             let list = match array.data_type() {
-                DataType::LargeList(item) | DataType::FixedSizeList(item, _) => cast(array, &DataType::List(item.clone()))?,
+                DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                    cast(array, &DataType::List(item.clone()))?
+                }
                 _ => array.clone(),
             };
             let list = list.as_list::<i32>().clone();
@@ -233,9 +235,8 @@ impl Column {
             return Err(EncodeFault::new("null, and a repeated field has no null").within("[]"));
         }
         if !self.packed || items.wire() == WireType::Bytes {
-            return (start..end).try_for_each(|item| {
-                tagged(self.number, items, item, out).map_err(|fault| fault.within("[]"))
-            });
+            return (start..end)
+                .try_for_each(|item| tagged(self.number, items, item, out).map_err(|fault| fault.within("[]")));
         }
         if start < end {
             let mut inner = Vec::new();

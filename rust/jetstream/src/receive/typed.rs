@@ -8,8 +8,8 @@ use arrow_schema::{ArrowError, DataType, Fields, Schema, SchemaRef};
 use arrow_select::nullif::nullif;
 
 use base::error::{JetError, Result};
-use columns::binary::BinarySchema;
 use columns::batch::Batch;
+use columns::binary::BinarySchema;
 use columns::decode::rules::JsonRules;
 use columns::decode::{DecodeError, Decoder, OnMismatch};
 
