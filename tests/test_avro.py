@@ -16,6 +16,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import fastavro
 import jetarrow.polars
 import jetarrow.sync
@@ -421,3 +422,17 @@ async def test_the_example_runs(own: JetStreamContext) -> None:
     names: dict[str, Any] = {"js": own, "pa": pa, "Decimal": decimal.Decimal}
     await eval(compile(block, "formats.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     assert names["table"].select(names["orders"].column_names).equals(names["orders"])
+
+
+async def test_a_delta_table_has_enums_and_refuses_times(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    symbols = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "e", "type": symbols}]}
+    table = pa.table({"e": ["A", "B"]})
+    await js.publish_table(table, f"{stream}.a", format="avro", schema=schema)
+    assert (await js.to_delta(stream, tmp_path / "a", format="avro", schema=schema).run()).rows == 2
+    assert deltalake.DeltaTable(str(tmp_path / "a")).to_pyarrow_table()["e"].to_pylist() == ["A", "B"]
+    times = {"type": "record", "name": "R", "fields": [{"name": "t", "type": logical("long", "time-micros")}]}
+    await js.publish_table(pa.table({"t": pa.array([1], pa.time64("us"))}), f"{stream}.b", format="avro", schema=times)
+    sink = js.to_delta(stream, tmp_path / "b", subjects=f"{stream}.b", format="avro", schema=times)
+    with pytest.raises(SinkSchemaError, match=r"column 't' is time64\[us\], and Delta tables have no such type"):
+        await sink.run()

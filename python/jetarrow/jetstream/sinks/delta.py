@@ -210,7 +210,18 @@ class DeltaCommit:
 
     def _created(self) -> Any:
         """Create the table without rows."""
-        target = self._target
+        pa, target = needs_pyarrow("to_delta()"), self._target
+        assert target.columns is not None
+        for field in target.columns:
+            if (
+                pa.types.is_temporal(field.type)
+                and not pa.types.is_date(field.type)
+                and not pa.types.is_timestamp(field.type)
+            ):
+                raise SinkSchemaError(
+                    f"could not create {target}: column {field.name!r} is {field.type}, and Delta tables have no such"
+                    " type; leave the field out of schema=, or archive to Parquet"
+                )
         try:
             return target.library.DeltaTable.create(
                 target.uri,

@@ -244,6 +244,7 @@ impl ReadLoop {
             return Ok(Some(ReadStop::End));
         }
         self.next = seq + 1;
+        self.stall = None;
         self.last = Some(Mark { seq, nanos: meta.nanos });
         self.keep(message, meta)?;
         Ok(match (self.next >= self.end, meta.pending) {

@@ -267,6 +267,7 @@ impl ReadLoop {
             return Ok(Some(ReadStop::End));
         }
         self.next = seq + 1;
+        self.stall = None;
         self.last = Some(Mark { seq, nanos: meta.nanos });
         let stop = if self.next >= self.end { Some(ReadStop::End) } else { dry };
         let key = latest.key(&message.subject());

@@ -11,9 +11,8 @@ use base::error::{JetError, Result};
 /// Time after which a consumer is replaced; the server may place the next one at another replica.
 const CONSUMER_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Time without progress at one sequence.
+/// Time since the first sign that nothing arrives; each message ends it.
 pub struct Stall {
-    next: u64,
     since: Instant,
     replaced: Instant,
 }
@@ -21,13 +20,10 @@ pub struct Stall {
 impl ReadLoop {
     /// Replaces the consumer if it has not delivered the next message for a while. An error after the time of an outage.
     pub(super) fn check_stall(&mut self) -> Result<()> {
-        let (next, now) = (self.next, Instant::now());
-        let stall = match &mut self.stall {
-            Some(stall) if stall.next == next => stall,
-            new => new.insert(Stall { next, since: now, replaced: now }),
-        };
+        let now = Instant::now();
+        let stall = self.stall.get_or_insert(Stall { since: now, replaced: now });
         if now - stall.since > self.range.outage {
-            let what = format!("a read of stream {:?} at sequence {next}", self.range.stream);
+            let what = format!("a read of stream {:?} at sequence {}", self.range.stream, self.next);
             return Err(JetError::Timeout { what, after: self.range.outage });
         }
         if now - stall.replaced > CONSUMER_PATIENCE {
