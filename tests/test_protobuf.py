@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import asyncio
-import itertools
 import math
 import random
-import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -16,20 +12,17 @@ import jetarrow
 import jetarrow.polars
 import jetarrow.sync
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory, timestamp_pb2, wrappers_pb2
+from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 from hypothesis import given, note
 from hypothesis import strategies as st
 from jetarrow import ProtobufSchema
 from jetarrow.js.client import JetStreamContext
 
+from .protobuf_tools import IMPORTS, Type, generated, new_file, numbers, order_file
 from .strategies import TEXTS, bounded, whole
-from .tools import python_blocks
 
-Type = descriptor_pb2.FieldDescriptorProto
-IMPORTS = (timestamp_pb2, duration_pb2, wrappers_pb2)
 SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "double": st.floats(),
     "float": st.floats(width=32),
@@ -43,26 +36,6 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 }
 KEYS = ["int32", "sint64", "uint32", "fixed64", "bool", "string"]
 WELL_KNOWN = {"Timestamp": 0, "Duration": 0, "Int64Value": 0, "StringValue": 0, "BoolValue": 0, "DoubleValue": 0}
-numbers = itertools.count()
-
-
-def generated(file: descriptor_pb2.FileDescriptorProto, name: str) -> Any:
-    """The class of a message."""
-    pool = descriptor_pool.DescriptorPool()
-    for module in IMPORTS:
-        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-
-
-def new_file(syntax: str) -> descriptor_pb2.FileDescriptorProto:
-    number = next(numbers)
-    file = descriptor_pb2.FileDescriptorProto(name=f"f{number}.proto", package=f"p{number}", syntax=syntax)
-    file.dependency.extend(module.DESCRIPTOR.name for module in IMPORTS)
-    kind = file.enum_type.add(name="E")
-    for place, value in enumerate((0, 1, -5, 70_000)):
-        kind.value.add(name=f"V{place}", number=value)
-    return file
 
 
 @st.composite
@@ -286,18 +259,6 @@ def test_malformed_messages_never_change_other_rows(sync_js: jetarrow.sync.JetSt
     stay()
 
 
-def order_file() -> Any:
-    file = new_file("proto3")
-    file.package, file.name = "shop", "shop.proto"
-    order = file.message_type.add(name="Order")
-    order.field.add(name="id", number=1, type=Type.TYPE_INT64, label=Type.LABEL_OPTIONAL)
-    order.field.add(name="region", number=2, type=Type.TYPE_STRING, label=Type.LABEL_OPTIONAL)
-    order.field.add(name="kind", number=3, type=Type.TYPE_ENUM, type_name=".shop.E", label=Type.LABEL_OPTIONAL)
-    stamp = ".google.protobuf.Timestamp"
-    order.field.add(name="at", number=4, type=Type.TYPE_MESSAGE, type_name=stamp, label=Type.LABEL_OPTIONAL)
-    return file
-
-
 @pytest.fixture
 def order() -> Any:
     return generated(order_file(), "shop.Order")
@@ -392,62 +353,3 @@ def test_schemas_that_cannot_be_read_are_refused() -> None:
         ProtobufSchema(b"\xff", "A")
     with pytest.raises(TypeError, match="not a generated message class"):
         ProtobufSchema.of(int)
-
-
-@pytest.mark.parametrize("durable", [None, "archive"])
-async def test_sinks_and_polars(
-    js: JetStreamContext, nats_url: str, stream: str, order: Any, tmp_path: Path, durable: str | None
-) -> None:
-    payloads = [order(id=id, region="eu").SerializeToString() for id in range(5)]
-    await js.publish_batch(f"{stream}.a", [*payloads, b"\xff"])
-    result = await js.to_parquet(stream, tmp_path / "t", format="protobuf", schema=order, durable=durable).run()
-    assert (result.rows, result.corrupt) == (5, 1)
-    assert sorted(pq.read_table(tmp_path / "t")["id"].to_pylist()) == list(range(5))
-    frame = jetarrow.polars.scan(nats_url, stream, format="protobuf", schema=order)
-    assert frame.select("id").collect()["id"].to_list() == [0, 1, 2, 3, 4, None]
-
-
-PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
-
-
-def test_the_documented_types_are_those_of_the_fields() -> None:
-    page = PAGE.read_text("utf-8").split("<!-- protobuf -->")[1].split("<!-- /protobuf -->")[0]
-    rows = re.findall(r"^\| `(.*?)`.* \| `(.*?)`(, nullable)? \|$", page, re.MULTILINE)
-    file = new_file("proto3")
-    made = file.message_type.add(name="All")
-    full = f".{file.package}.All"
-    inner = made.nested_type.add(name="Inner")
-    inner.field.add(name="x", number=1, type=Type.TYPE_INT32, label=Type.LABEL_OPTIONAL)
-    entry = made.nested_type.add(name="MEntry")
-    entry.options.map_entry = True
-    entry.field.add(name="key", number=1, type=Type.TYPE_STRING, label=Type.LABEL_OPTIONAL)
-    entry.field.add(name="value", number=2, type=Type.TYPE_INT32, label=Type.LABEL_OPTIONAL)
-    for place, (words, _, _) in enumerate(rows):
-        field = made.field.add(name=f"f{place}", number=place + 1, label=Type.LABEL_OPTIONAL)
-        if words.startswith("map<"):
-            field.label, field.type, field.type_name = Type.LABEL_REPEATED, Type.TYPE_MESSAGE, f"{full}.MEntry"
-        elif words == "message":
-            field.type, field.type_name = Type.TYPE_MESSAGE, f"{full}.Inner"
-        elif words == "enum":
-            field.type, field.type_name = Type.TYPE_ENUM, f".{file.package}.E"
-        elif words[0].isupper():
-            field.type, field.type_name = Type.TYPE_MESSAGE, f".google.protobuf.{words}"
-        else:
-            label, _, kind = words.rpartition(" ")
-            field.type = getattr(Type, f"TYPE_{kind.upper()}")
-            if label == "repeated":
-                field.label = Type.LABEL_REPEATED
-            elif label == "optional":
-                field.proto3_optional, field.oneof_index = True, 0
-                made.oneof_decl.add(name="_only")
-    columns = pa.schema(ProtobufSchema.of(generated(file, full[1:])))
-    assert len(rows) == 23
-    assert [(str(field.type), field.nullable) for field in columns] == [(kind, bool(null)) for _, kind, null in rows]
-
-
-async def test_the_example_runs(own: JetStreamContext) -> None:
-    await own.add_stream(name="PROTOBUF", subjects=["protobuf.>"])
-    _, block = python_blocks(await asyncio.to_thread(PAGE.read_text, "utf-8"))
-    names: dict[str, Any] = {"js": own, "pa": pa, "jetarrow": jetarrow, "Timestamp": timestamp_pb2.Timestamp}
-    await eval(compile(block, "formats.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-    assert names["table"].select(["seconds", "nanos"]).to_pylist() == names["times"].to_pylist()

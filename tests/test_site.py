@@ -29,7 +29,7 @@ PROGRAMS = ["index", "start", "publish", "consume", "read", "doctor"]
 ELSEWHERE = {
     "data": "test_cookbook.py",
     "deployment": "test_site.py",
-    "formats": "test_avro.py",
+    "formats": "test_formats.py",
     "key-value": "kv/test_docs.py",
     "newer-servers": "test_docs.py",
     "object-store": "objects/test_docs.py",

@@ -35,6 +35,7 @@ mod json;
 mod lenient;
 mod number;
 pub(crate) mod object;
+mod parse;
 pub mod rules;
 #[cfg(test)]
 mod tests;
