@@ -35,7 +35,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "bytes": st.binary(max_size=5),
 }
 KEYS = ["int32", "sint64", "uint32", "fixed64", "bool", "string"]
-WELL_KNOWN = {"Timestamp": 0, "Duration": 0, "Int64Value": 0, "StringValue": 0, "BoolValue": 0, "DoubleValue": 0}
+WELL_KNOWN = ["Timestamp", "Duration", "Int64Value", "StringValue", "BoolValue", "DoubleValue"]
 
 
 @st.composite

@@ -15,3 +15,4 @@ pub mod decompress;
 pub mod encode;
 pub mod protobuf;
 pub mod unpack;
+pub mod varint;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::schema::{AvroSchema, Kind};
+use crate::varint;
 
 /// Appends the datum of a default in JSON. A union's default is of any branch (specification 1.12).
 pub fn datum(schema: &AvroSchema, json: &Value, out: &mut Vec<u8>) -> Result<(), String> {
@@ -101,10 +102,5 @@ pub fn bytes(value: &[u8], out: &mut Vec<u8>) {
 
 /// Appends an int or a long: zigzag, seven bits a byte.
 pub fn varint(value: i64, out: &mut Vec<u8>) {
-    let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
-    while rest >= 0x80 {
-        out.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
+    varint::write(varint::zigzag(value), out);
 }

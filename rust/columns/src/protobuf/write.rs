@@ -15,6 +15,7 @@ use super::wire::WireType;
 use crate::avro::is_lossless;
 use crate::decode::rules::per_second;
 use crate::encode::EncodeFault;
+use crate::varint::{write as varint, zigzag};
 
 type Written = Result<(), EncodeFault>;
 
@@ -339,14 +340,6 @@ fn tag(number: u32, wire: WireType, out: &mut Vec<u8>) {
     varint(u64::from(number) << 3 | wire, out);
 }
 
-fn varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
 fn bytes(value: &[u8], out: &mut Vec<u8>) {
     varint(value.len() as u64, out);
     out.extend_from_slice(value);
@@ -366,10 +359,7 @@ fn integer(value: i128, scalar: Scalar, out: &mut Vec<u8>) -> Written {
     // The low bits, with the sign extended.
     let bits = value as u64;
     match scalar {
-        Scalar::Sint32 | Scalar::Sint64 => {
-            let value = bits.cast_signed();
-            varint(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
-        }
+        Scalar::Sint32 | Scalar::Sint64 => varint(zigzag(bits.cast_signed()), out),
         Scalar::Fixed32 | Scalar::Sfixed32 => out.extend((bits as u32).to_le_bytes()),
         Scalar::Fixed64 | Scalar::Sfixed64 => out.extend(bits.to_le_bytes()),
         _ => varint(bits, out),

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use base::lock::lock;
+use columns::varint::write;
 
 /// The numbers of each message's rows, as runs: two or three bytes for rows that follow each other.
 #[derive(Default)]
@@ -57,15 +58,6 @@ impl RowNumbers {
         }
         rows
     }
-}
-
-/// Writes seven bits a byte, the lowest first.
-fn write(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 fn read(bytes: &mut &[u8]) -> u64 {
