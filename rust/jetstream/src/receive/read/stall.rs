@@ -8,8 +8,9 @@ use tokio::time::Instant;
 use super::ReadLoop;
 use base::error::{JetError, Result};
 
-/// Time after which a consumer is replaced; the server may place the next one at another replica.
-const CONSUMER_PATIENCE: Duration = Duration::from_secs(2);
+/// Time after which a consumer is replaced; the server may place the next one at another replica. Long, because a consumer
+/// that searches a large stream for a rare subject would begin again.
+const CONSUMER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time since the first sign that nothing arrives; each message ends it.
 pub struct Stall {
@@ -26,7 +27,7 @@ impl ReadLoop {
             let what = format!("a read of stream {:?} at sequence {}", self.range.stream, self.next);
             return Err(JetError::Timeout { what, after: self.range.outage });
         }
-        if now - stall.replaced > CONSUMER_PATIENCE {
+        if now - stall.replaced > CONSUMER_PATIENCE.min(self.range.outage / 2) {
             stall.replaced = now;
             self.drop_consumer();
         }
