@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.suggestions import suggests_keywords
-from jetarrow.jetstream import models
-from jetarrow.jetstream.api import JetStreamApi
-from jetarrow.jetstream.arrow import ArrowSchema, needs_pyarrow
-from jetarrow.jetstream.binary_schema import BinaryColumns, ProtobufSchema, binary_schema
-from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
-from jetarrow.jetstream.json_rules import JsonRules, json_rules
+from jetarrow.jetstream.arrow import ArrowSchema
+from jetarrow.jetstream.binary_schema import ProtobufSchema
+from jetarrow.jetstream.json_rules import json_rules
 from jetarrow.jetstream.literals import (
-    BINARY_FORMATS,
     OnDataLoss,
     OnRollback,
     RowFormat,
@@ -28,24 +22,13 @@ from jetarrow.jetstream.literals import (
     TimestampUnit,
     check_literal,
 )
-from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.read import ReadVerbs
-from jetarrow.jetstream.read_spec import ReadSpec
-from jetarrow.jetstream.reader import Reader
-from jetarrow.jetstream.rollback import error_without_marks, verify
-from jetarrow.jetstream.schema import arrow_schema
+from jetarrow.jetstream.sinks.begin import SinkOptions, begin, checked_schema, names_of
 from jetarrow.jetstream.sinks.delta import DeltaTarget
-from jetarrow.jetstream.sinks.durable import decode_batch, open_consumer
 from jetarrow.jetstream.sinks.lag import Start, count_lag
 from jetarrow.jetstream.sinks.parquet import ParquetTable
-from jetarrow.jetstream.sinks.rows import Shape, from_text, to_text
 from jetarrow.jetstream.sinks.sink import Sink, Target
-from jetarrow.jetstream.sinks.source import DurableSource, RangeSource
-from jetarrow.jetstream.sinks.state import State
-
-if TYPE_CHECKING:
-    import pyarrow
 
 
 class Sinks(ReadVerbs):
@@ -123,18 +106,18 @@ class Sinks(ReadVerbs):
         target = ParquetTable(
             path,
             filesystem=filesystem,
-            partition_by=_names(partition_by),
+            partition_by=names_of(partition_by),
             compression=compression,
             rows=rows,
         )
-        options = _Options(
-            schema=_checked(schema, format),
+        options = SinkOptions(
+            schema=checked_schema(schema, format),
             format=format,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
             start_time=start_time,
-            partition_by=_names(partition_by),
+            partition_by=names_of(partition_by),
             follow=follow,
             durable=durable,
             timestamp_unit=timestamp_unit,
@@ -213,17 +196,17 @@ class Sinks(ReadVerbs):
             os.fspath(table_uri),
             storage_options=storage_options,
             app_id=app_id or f"jetarrow:{stream}",
-            partition_by=_names(partition_by),
+            partition_by=names_of(partition_by),
             compression="uncompressed" if compression == "none" else compression,
         )
-        options = _Options(
-            schema=_checked(schema, format),
+        options = SinkOptions(
+            schema=checked_schema(schema, format),
             format=format,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
             start_time=start_time,
-            partition_by=_names(partition_by),
+            partition_by=names_of(partition_by),
             follow=follow,
             durable=durable,
             timestamp_unit="us",
@@ -236,163 +219,21 @@ class Sinks(ReadVerbs):
         return self._sink(stream, target, options, seconds, progress)
 
     def _sink(
-        self, stream: str, target: Target, options: _Options, seconds: float, progress: Progress | bool | None
+        self, stream: str, target: Target, options: SinkOptions, seconds: float, progress: Progress | bool | None
     ) -> Sink:
         for name, kind in ("timestamp_unit", TimestampUnit), ("on_data_loss", OnDataLoss), ("on_rollback", OnRollback):
             check_literal(name, getattr(options, name), kind)
         if options.start_seq is not None and options.start_time is not None:
             raise ValueError("start_seq and start_time exclude each other: give one of them")
-        start = Start(options.start_seq, options.start_time, tuple(_names(options.subjects)), options.durable)
+        start = Start(options.start_seq, options.start_time, tuple(names_of(options.subjects)), options.durable)
         return Sink(
             self._api.session,
             stream,
             target,
-            partial(_begin, self, stream, options, str(target)),
+            partial(begin, self, stream, options, str(target)),
             partial(count_lag, self._api, stream, start),
             rows=options.rows,
             seconds=seconds,
             progress=progress,
             on_rollback=options.on_rollback,
         )
-
-
-@dataclass(frozen=True)
-class _Options:
-    # With a binary format as `binary_schema` returns it.
-    schema: Any
-    format: RowFormat
-    flatten: bool
-    subjects: str | Sequence[str] | None
-    start_seq: int | None
-    start_time: datetime | timedelta | str | None
-    partition_by: list[str]
-    follow: bool
-    durable: str | None
-    timestamp_unit: TimestampUnit
-    rules: JsonRules
-    on_data_loss: OnDataLoss
-    on_rollback: OnRollback
-    rows: int
-    # Whether names of folders are escaped, as in Delta tables.
-    escaped: bool = False
-
-
-def _checked(schema: Any, format: RowFormat) -> Any:
-    check_literal("format", format, RowFormat)
-    return binary_schema(format, schema) if format in BINARY_FORMATS else schema
-
-
-def _names(given: str | Sequence[str] | None) -> list[str]:
-    return [given] if isinstance(given, str) else list(given or ())
-
-
-async def _begin(
-    js: Sinks, stream: str, options: _Options, target: str, state: State | None
-) -> tuple[RangeSource | DurableSource, Shape]:
-    """Return the source of rows after a position, and their converter."""
-    info = await Management(js._api).stream_info(stream)
-    created = info.created_raw or ""
-    if state is not None and state.stream != stream:
-        raise SinkError(
-            f"could not archive stream {stream!r} in {target}: it is the archive of stream {state.stream!r}"
-        )
-    if state is not None and state.created != created:
-        raise StreamRecreatedError(
-            f"could not resume {target}: stream {stream!r} was deleted and created again since, so its sequences are"
-            " other messages; archive it in another place"
-        )
-    back = None if state is None else await _rolled_back(js._api, info, state, options.on_rollback)
-    schema = await _schema(js, stream, options, state)
-    if state is None:
-        state = State(stream, created, schema=None if schema is None else to_text(schema))
-    state = replace(
-        back or state,
-        rules=(options.rules.time_zone, options.rules.timestamp_numbers),
-        subjects=tuple(_names(options.subjects)),
-        durable=options.durable,
-    )
-    shape = Shape(schema=schema, flatten=options.flatten, partition_by=options.partition_by, escaped=options.escaped)
-    if options.durable is not None:
-        sub = await open_consumer(
-            js._api,
-            stream,
-            options.durable,
-            target=target,
-            subjects=_names(options.subjects),
-            start_seq=options.start_seq,
-            start_time=options.start_time,
-            rows=options.rows,
-        )
-        payloads = options.schema if options.format in BINARY_FORMATS else schema
-        decode = partial(
-            decode_batch, schema=payloads, format=options.format, rules=options.rules, unit=options.timestamp_unit
-        )
-        durable = DurableSource(js._api, state, sub, decode=decode, follow=options.follow, rows=options.rows)
-        durable.is_rolled_back = back is not None
-        return durable, shape
-    if info.config.retention != models.RetentionPolicy.LIMITS:
-        raise SinkError(
-            f"could not read stream {stream!r} by ranges: its retention {info.config.retention} removes acknowledged"
-            ' messages; give durable="archive", a consumer that is acknowledged after each commit'
-        )
-    read = partial(
-        _open_range,
-        js._api,
-        stream,
-        subjects=options.subjects,
-        schema=options.schema if options.format in BINARY_FORMATS else schema,
-        format=options.format,
-        timestamp_unit=options.timestamp_unit,
-        rules=options.rules,
-        on_data_loss=options.on_data_loss,
-        batch_rows=min(options.rows, 65_536),
-    )
-    source = RangeSource(
-        js._api,
-        info,
-        state,
-        read,
-        start_seq=options.start_seq,
-        start_time=options.start_time,
-        follow=options.follow,
-        lossy=options.on_data_loss == "warn",
-    )
-    source.is_rolled_back = back is not None
-    return source, shape
-
-
-async def _rolled_back(
-    api: JetStreamApi, info: models.StreamInfo, state: State, on_rollback: OnRollback
-) -> State | None:
-    """Return the state to resume at if the stream was rolled back behind the position; else None."""
-    error = await verify(api, state.stream, state.marks)
-    if error is None and info.state.last_seq < state.last_seq:
-        error = error_without_marks(state.stream, info.state.last_seq, state.last_seq)
-    if error is None:
-        return None
-    if on_rollback == "fail":
-        raise error
-    warnings.warn(str(error), stacklevel=2)
-    good = 0 if on_rollback == "earliest" or error.last_good is None else error.last_good[0]
-    return state.rolled_back_to(good)
-
-
-async def _schema(js: Sinks, stream: str, options: _Options, state: State | None) -> pyarrow.Schema | None:
-    """Return the fields of `value`: those of the option, or those inferred at the first start."""
-    if options.schema is None:
-        return None
-    if options.format in BINARY_FORMATS:
-        columns: pyarrow.Schema = needs_pyarrow("a sink").schema(BinaryColumns(options.schema))
-        return columns
-    if options.schema != "infer":
-        schema: pyarrow.Schema = needs_pyarrow("a sink").schema(arrow_schema(options.schema))
-        return schema
-    if state is not None and state.schema is not None:
-        return from_text(state.schema)
-    async with js.read(stream, subjects=options.subjects, schema="infer", start_seq=options.start_seq) as reader:
-        await reader._open()
-        return reader.inferred
-
-
-def _open_range(api: JetStreamApi, stream: str, **options: Any) -> Reader:
-    return Reader(api, ReadSpec(stream, **options))
