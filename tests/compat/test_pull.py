@@ -55,7 +55,7 @@ async def test_nothing_comes_but_heartbeats(face: Face, js: Any, stream: str, ba
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     failure = await face.failure(sub.fetch(batch, timeout=2, heartbeat=0.1))
     assert failure == "js.errors.FetchTimeoutError"
-    await asked(sub, 0)  # nats-py may give up before the server does, and a message between the two goes to nobody
+    await asked(sub, 0)  # nats-py may give up before the server does, and a message in between is lost
     await spread(js, stream, 1)
     if face.name == "nats":
         # On a busy machine its last request has too little time left for such heartbeats, and the server's word on that
