@@ -42,6 +42,9 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
         js.add_stream(name="PRICES", subjects=["prices.>"])
         table = pa.table({"region": ["eu", "us", "eu"], "price": [12.5, 5.0, 7.5]})
         js.publish_table(table, "prices.{region}", format="arrow").raise_for_errors()
+        js.add_stream(name="RECORDS", subjects=["records.>"])
+        order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+        js.publish_table(pa.table({"id": [1, 2]}), "records.a", format="avro", schema=order).raise_for_errors()
         bucket = js.create_key_value(bucket="CUSTOMERS")
         for key, city in (("ann", "Bonn"), ("bob", "Rome"), ("bob", "Oslo"), ("cid", "Bern"), ("ann", "Kiel")):
             bucket.put(key, json.dumps({"name": key.title(), "city": city}))
@@ -51,6 +54,7 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
             exec(compile(block.replace(ADDRESS, server.url), "docs/spark.md", "exec"), namespace)
         customers = namespace["customers"].collect()  # type: ignore[attr-defined]
         prices = namespace["prices"].collect()  # type: ignore[attr-defined]
+        assert [row.id for row in namespace["records"].collect()] == [1, 2]  # type: ignore[attr-defined]
         assert js.stream_info("TOTALS").state.messages == 200
         archived = js.read("ARCHIVE").read_all().to_pylist()
         assert len(archived) == 100
