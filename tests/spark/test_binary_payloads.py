@@ -17,7 +17,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from jetarrow.jetstream.errors import DecodeError, SchemaRegistryError
 from jetarrow.spark.options.read import read_options
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DecimalType, IntegerType, LongType, StructField, StructType
 
 from ..avro_tools import datum, logical
 from ..protobuf_tools import Type
@@ -121,7 +121,8 @@ def test_avro_types(here: Here, streams: Streams, load: Load) -> None:
 def test_chosen_fields_and_subjects(here: Here, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [datum(SCHEMA, row(number)) for number in range(6)])
-    chosen = StructType.fromDDL("seq bigint, value struct<price: decimal(10,2), id: bigint>")
+    fields = [StructField("price", DecimalType(10, 2)), StructField("id", LongType())]
+    chosen = StructType([StructField("seq", LongType()), StructField("value", StructType(fields))])
     table = here.read(name, chosen, **OPTIONS)
     assert table["value"].to_pylist() == [{"price": Decimal("12.50"), "id": number} for number in range(6)]
     parts = here.read(name, **OPTIONS, subjects=f"{name}.0,{name}.1", minPartitions=3)
@@ -129,10 +130,11 @@ def test_chosen_fields_and_subjects(here: Here, streams: Streams) -> None:
     assert here.read(name, **OPTIONS, readMode="latest")["value"].to_pylist() == [in_spark(n) for n in (3, 4, 5)]
 
 
-@pytest.mark.parametrize("ddl", ["value struct<id: int>", "value struct<no: bigint>"])
-def test_a_field_that_the_payloads_do_not_have(here: Here, streams: Streams, ddl: str) -> None:
+@pytest.mark.parametrize("field", [StructField("id", IntegerType()), StructField("no", LongType())], ids=["id", "no"])
+def test_a_field_that_the_payloads_do_not_have(here: Here, streams: Streams, field: StructField) -> None:
+    chosen = StructType([StructField("value", StructType([field]))])
     with pytest.raises(ValueError, match=r"and the payloads have id bigint, region string"):
-        here.read(streams.new(), StructType.fromDDL(ddl), **OPTIONS)
+        here.read(streams.new(), chosen, **OPTIONS)
 
 
 def test_malformed_by_mode(here: Here, streams: Streams) -> None:
