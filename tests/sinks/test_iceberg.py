@@ -10,10 +10,9 @@ import jetarrow.sync
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from jetarrow.errors import UnsupportedError
+from jetarrow.errors import Error, UnsupportedError
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import (
-    Error,
     SinkError,
     SinkLockedError,
     SinkSchemaError,
@@ -55,7 +54,7 @@ async def test_all_messages_and_later_ones(js: JetStreamContext, stream: str, ca
     assert [record["sequence_number"] for record in records] == [each.sequence_number for each in metadata.snapshots]
     kept = json.loads(metadata.properties[f"jetarrow.jetarrow:{stream}"])
     assert {name: value for name, value in kept.items() if name not in ("schema", "columns")} == records[-1]
-    assert (kept["stream"], kept["app_id"], kept["marks"][-1][0]) == (stream, f"jetarrow:{stream}", 110)
+    assert (kept["stream"], kept["app_id"], max(kept["marks"])[0]) == (stream, f"jetarrow:{stream}", 110)
 
 
 async def test_rows_without_a_schema_have_all_columns(js: JetStreamContext, stream: str, catalog: SqlCatalog) -> None:
@@ -82,7 +81,7 @@ async def test_new_table_is_partitioned_by_columns_and_times(
         ("date", IdentityTransform()),
     ]
     assert seqs(catalog) == list(range(1, 31))
-    assert table.scan(row_filter="region = 'eu'").to_arrow()["seq"].to_pylist() == list(range(3, 31, 3))
+    assert sorted(table.scan(row_filter="region = 'eu'").to_arrow()["seq"].to_pylist()) == list(range(3, 31, 3))
     with pytest.raises(SinkSchemaError, match="partitioned by"):
         await js.to_iceberg(stream, NAME, catalog=catalog, schema=SCHEMA, partition_by="region").run()
     await fill(js, stream, 41, start=31)
