@@ -109,7 +109,9 @@ def test_type_is_stored(catalog: SqlCatalog, kind: Any, values: list[Any], store
 
 @pytest.mark.parametrize("kind", REFUSED, ids=str)
 def test_type_is_refused_by_column(kind: Any) -> None:
-    with pytest.raises(SinkSchemaError, match=r"could not write to db\.rows: column 'v[a-z.]*' is .*leave the field out"):
+    with pytest.raises(
+        SinkSchemaError, match=r"could not write to db\.rows: column 'v[a-z.]*' is .*leave the field out"
+    ):
         stored_schema(pa.schema([("v", kind)]), NAME)
 
 
