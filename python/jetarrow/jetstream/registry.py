@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,6 +21,9 @@ from jetarrow.jetstream.literals import BINARY_FORMATS, PayloadFormat
 
 # By address, if it was given as text, so that a client fetches each schema once.
 _BY_URL: WeakKeyDictionary[Session, dict[str, SchemaRegistry]] = WeakKeyDictionary()
+
+# Key in the metadata of a schema of columns.
+_PAYLOAD = b"jetarrow.payload"
 
 
 class SchemaRegistry:
@@ -143,6 +148,35 @@ def payload_schema(
     if registry is None:
         return binary_schema(format, schema)
     return None if schema is None else RegisteredSchema(binary_schema(format, schema), registry)
+
+
+def with_payload(columns: Any, payloads: object) -> Any:
+    """Returns a pyarrow schema whose metadata have the schema of a registry that its columns are of.
+
+    Args:
+        columns: The columns.
+        payloads: The schema of the payloads; columns of other ones are unchanged.
+    """
+    if not isinstance(payloads, RegisteredSchema):
+        return columns
+    schema = payloads.schema
+    given = schema if isinstance(schema, str) else [base64.b64encode(schema[0]).decode(), schema[1]]
+    return columns.with_metadata({**(columns.metadata or {}), _PAYLOAD: json.dumps(given)})
+
+
+def payload_of(columns: Any, registry: SchemaRegistry | None) -> RegisteredSchema | None:
+    """Returns the schema of `with_payload`; None if there is none.
+
+    Args:
+        columns: The pyarrow schema.
+        registry: The registry of the payloads.
+    """
+    found = (columns.metadata or {}).get(_PAYLOAD)
+    if found is None or registry is None:
+        return None
+    schema = json.loads(found)
+    native = schema if isinstance(schema, str) else (base64.b64decode(schema[0]), schema[1])
+    return RegisteredSchema(native, registry)
 
 
 def without_schema(registry: SchemaRegistry, format: PayloadFormat) -> SchemaRegistryError:

@@ -14,6 +14,7 @@ from jetarrow.jetstream.binary_schema import ProtobufSchema
 from jetarrow.jetstream.json_rules import json_rules
 from jetarrow.jetstream.literals import Evolve, OnDataLoss, OnRollback, RowFormat, TimestampNumbers, check_literal
 from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.registry import SchemaRegistry, registry_of
 from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
 from jetarrow.jetstream.sinks.iceberg import IcebergTarget
 from jetarrow.jetstream.sinks.sink import Sink
@@ -33,6 +34,7 @@ class IcebergSinks(Sinks):
         catalog: Any = None,
         schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | ProtobufSchema | type | None = None,
         format: RowFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
         start_seq: int | None = None,
@@ -66,6 +68,7 @@ class IcebergSinks(Sinks):
                 default catalog of the configuration.
             schema: As `to_parquet`.
             format: As `to_parquet`.
+            registry: As `to_parquet`.
             flatten: As `to_parquet`.
             subjects: As `to_parquet`.
             start_seq: As `to_parquet`.
@@ -104,9 +107,11 @@ class IcebergSinks(Sinks):
             properties=properties,
             evolve=evolve,
         )
+        place = registry_of(self._api.session, registry, format)
         options = SinkOptions(
-            schema=checked_schema(schema, format),
+            schema=checked_schema(schema, format, place),
             format=format,
+            registry=place,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
