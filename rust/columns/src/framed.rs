@@ -143,3 +143,50 @@ impl Framed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::{Decoder, OnMismatch};
+
+    #[test]
+    fn frames_are_read_back() {
+        for indexes in [vec![0], vec![1], vec![0, 0], vec![3, 0, 130]] {
+            let made = frame(70_000, Some(&indexes));
+            let (id, rest) = id(&made).unwrap();
+            assert_eq!((id, super::indexes(rest)), (70_000, Some((indexes, &[][..]))));
+        }
+        assert_eq!(frame(1, None), [0, 0, 0, 0, 1]);
+        // The first message of a file is one byte.
+        assert_eq!(frame(1, Some(&[0])), [0, 0, 0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn bytes_that_lie_are_no_frames() {
+        for bytes in [&[][..], &[0, 0, 0, 0], &[1, 0, 0, 0, 1, 2], b"{\"a\":1}"] {
+            assert_eq!(id(bytes), None, "{bytes:?}");
+        }
+        // Cut off, negative, more than 64 bits, more levels than there are, and an index below 0.
+        for bytes in [&[][..], &[0x80], &[1], &[0xff; 11], &[0xfe, 0xff, 0xff, 0xff, 0x0f], &[2], &[2, 1]] {
+            assert_eq!(indexes(bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn each_id_is_asked_for_once() {
+        let schema =
+            AvroSchema::parse(r#"{"type":"record","name":"A","fields":[{"name":"a","type":"long"}]}"#).unwrap();
+        let mut decoder =
+            Decoder::of_binary(&BinarySchema::Avro(schema.clone()), true, OnMismatch::Permissive).unwrap();
+        let payload = |id: u32| [frame(id, None), vec![2]].concat();
+        let rows = BinaryArray::from_iter_values([payload(1), payload(2), payload(1), vec![5], payload(2)]);
+        assert_eq!(decoder.unknown_schemas(&rows), [1, 2]);
+        decoder.add_schema(1, &WriterSchema::Avro(schema));
+        decoder.add_schema(2, &WriterSchema::Unusable("it is wrong".into()));
+        assert!(decoder.unknown_schemas(&rows).is_empty());
+        let errors = decoder.decode(&rows).unwrap().errors.unwrap();
+        let errors: Vec<_> = errors.iter().map(|text| text.unwrap_or_default().to_owned()).collect();
+        assert_eq!(errors[0..2], ["", "schema 2: it is wrong"]);
+        assert!(errors[3].starts_with("no schema id"));
+    }
+}
