@@ -24,6 +24,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
 BEGIN, END = "<!-- written by tests/test_types_side_by_side.py -->\n", "<!-- end of the types -->\n"
 HEAD = "| Arrow | JSON | Avro | Protobuf | Spark |\n|---|---|---|---|---|\n"
 NONE = "-"
+# The text before the value in the JSON of a row.
+BEFORE = '{"a":'
 
 MOMENT = datetime.datetime(2024, 3, 10, 1, 10, 0, 500000)
 ZONED = MOMENT.replace(tzinfo=datetime.UTC)
@@ -100,7 +102,7 @@ def json_of(kind: pa.DataType, value: Any) -> str:
     except TypeError:
         return NONE
     text = pa.RecordBatchReader.from_stream(rows).read_all().column(0)[0].as_py().decode()
-    return f"`{text.removeprefix('{"a":').removesuffix('}')}`"
+    return f"`{text[len(BEFORE) : -1]}`"
 
 
 def avro_of() -> dict[str, str]:

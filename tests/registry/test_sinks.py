@@ -34,7 +34,7 @@ async def test_the_schema_of_the_first_start_stays(
 ) -> None:
     await publish(js, stream, registry, OLD, 1, 2)
     assert (await to_parquet(js, stream, tmp_path, registry).run()).rows == 2
-    # What begins the stream now has another schema; the archive keeps its own.
+    # The stream begins with another schema now; the archive keeps its own.
     await js.purge_stream(stream)
     await publish(js, stream, registry, NEW, 3)
     assert (await to_parquet(js, stream, tmp_path, registry, on_data_loss="warn").run()).rows == 1
