@@ -96,6 +96,7 @@ async def begin(
         rules=(options.rules.time_zone, options.rules.timestamp_numbers),
         subjects=tuple(names_of(options.subjects)),
         durable=options.durable,
+        payload=options.format,
     )
     shape = Shape(schema=schema, flatten=options.flatten, partition_by=options.partition_by, escaped=options.escaped)
     if options.durable is not None:

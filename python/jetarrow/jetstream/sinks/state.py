@@ -60,6 +60,7 @@ class State:
         rules: `time_zone` and `timestamp_numbers` of the last start.
         subjects: Subject filters of the last start; empty for all.
         durable: Name of the durable consumer of the last start; None without one.
+        payload: Format of the payloads at the last start; None in archives of an earlier version.
     """
 
     stream: str
@@ -72,6 +73,7 @@ class State:
     rules: tuple[str, TimestampNumbers | None] = ("UTC", None)
     subjects: tuple[str, ...] = ()
     durable: str | None = None
+    payload: str | None = None
     format: int = field(default=FORMAT)
 
     def is_new(self, seq: int) -> bool:
@@ -122,6 +124,7 @@ class State:
             rules=(zone, numbers),
             subjects=tuple(record.get("subjects", ())),
             durable=record.get("durable"),
+            payload=record.get("payload"),
         )
 
     def rolled_back_to(self, last_seq: int) -> State:
