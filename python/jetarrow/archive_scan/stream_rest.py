@@ -170,8 +170,17 @@ class StreamRest:
             high = min(high, last)
             if not self.is_consumed and self._loses(low, high, query):
                 low = self.info.state.first_seq
-            if low <= high:
-                yield from self._read(low, high, query)
+            while low <= high:
+                try:
+                    for batch, last_seq in self._read(low, high, query):
+                        low = last_seq + 1
+                        yield batch
+                    break
+                except DataLossError as error:
+                    if not self.is_consumed or error.available is None:
+                        raise
+                    # Messages that were acknowledged, so they are in a later version of the archive.
+                    low = max(low, error.available)
 
     def _loses(self, low: int, high: int, query: Query) -> bool:
         """Whether the stream lost needed messages of a range, which is an error by default."""
@@ -194,11 +203,12 @@ class StreamRest:
             (low, high + 1),
             first,
             message=f"data loss: neither the archive nor stream {stream!r} has the sequences {low} to {high}: the"
-            f" archive ends at {self._snapshot.state.last_seq}, and the stream starts at {first}, because a limit, a purge"
-            ' or a delete removed earlier messages; read without them by on_data_loss="warn"',
+            f" archive ends at {self._snapshot.state.last_seq}, and the stream starts at {first}, because a limit, a"
+            ' purge or a delete removed earlier messages; read without them by on_data_loss="warn"',
         )
 
-    def _read(self, low: int, high: int, query: Query) -> Iterator[pa.RecordBatch]:
+    def _read(self, low: int, high: int, query: Query) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield rows with the last sequence that was read."""
         payloads, state = self._payloads, self._snapshot.state
         spec = ReadSpec(
             state.stream,
@@ -220,7 +230,7 @@ class StreamRest:
                 seqs = batch.column("seq")
                 if seqs[0].as_py() < low:
                     batch = batch.filter(pa.compute.greater_equal(seqs, low))
-                yield self._shaped(batch, query.columns)
+                yield self._shaped(batch, query.columns), seqs[-1].as_py()
         if query.subjects and self._on_data_loss == "error" and not self.is_consumed:
             # With filters a read only warns of losses.
             self.info = self._js.stream_info(state.stream)

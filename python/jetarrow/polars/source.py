@@ -106,10 +106,12 @@ def scan(
         **options: As `jetarrow.sync.connect`: each `collect` opens a connection.
 
     Returns:
-        The frame. A missing stream, archive or server raises in `collect`.
+        The frame. A missing stream or server raises in `collect`.
 
     Raises:
         ValueError: An argument is invalid.
+        SinkError: With `archive`: there is none, it is of another stream, or it cannot be read.
+        SinkSchemaError: With `archive`: it has other payloads than `format` and `schema`.
     """
     check_keywords("scan", options, keywords_of(jetarrow.sync.Client.connect), keywords_of(scan))
     check_literal("format", format, PayloadFormat)
@@ -121,7 +123,8 @@ def scan(
         connect = partial(jetarrow.sync.connect, servers, **options)
         table = ArchiveTable(place, connect, cast("RowFormat", format), schema, tuple(filters), on_data_loss)
         archived = ArchiveSource(table)
-        return register_io_source(archived.frames, schema=archived.schema)
+        # Not by polars, which raises other errors for a failed schema.
+        return register_io_source(archived.frames, schema=archived.schema())
     given = "infer" if format == "arrow" and schema is None else schema
     if isinstance(given, pl.Schema):
         given = pl.DataFrame(schema=given).to_arrow().schema
