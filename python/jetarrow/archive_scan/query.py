@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.jetstream.sinks.state import Gap, State
@@ -82,3 +83,10 @@ def columns_by_name(schema: pyarrow.Schema, names: Iterable[str]) -> list[pyarro
     """Return fields in the order of the schema."""
     wanted = set(names)
     return [field for field in schema if field.name in wanted]
+
+
+def rfc3339(nanos: int) -> str:
+    """Return a time in nanoseconds since 1970 as text."""
+    seconds, fraction = divmod(nanos, 1_000_000_000)
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    return f"{time:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"

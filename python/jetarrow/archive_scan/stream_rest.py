@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from jetarrow.archive_scan.query import Query, columns_by_name
+from jetarrow.archive_scan.query import Query, columns_by_name, rfc3339
 from jetarrow.archive_scan.snapshot import Snapshot
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import models
@@ -240,7 +239,7 @@ class StreamRest:
         state = self._snapshot.state
         found: dict[str, Any] = {"start_seq": low, "end_seq": high + 1}
         if query.since is not None and state.marks and low > state.last_seq and query.since > state.marks[0][1]:
-            found["start_time"] = _rfc3339(query.since)
+            found["start_time"] = rfc3339(query.since)
             del found["start_seq"]
         return found
 
@@ -275,11 +274,3 @@ class StreamRest:
                 ) from error
         schema = pa.schema([pa.field(field.name, field.type) for field in fields])
         return pa.RecordBatch.from_arrays(columns, schema=schema) if fields else rows.select([])
-
-
-def _rfc3339(nanos: int) -> str:
-    from datetime import UTC, datetime
-
-    seconds, fraction = divmod(nanos, 1_000_000_000)
-    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
-    return f"{time:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"

@@ -89,10 +89,9 @@ async def begin(
         )
     back = None if state is None else await _rolled_back(js._api, info, state, options.on_rollback)
     schema = await _schema(js, stream, options, state)
-    if state is None:
-        state = State(stream, created, schema=None if schema is None else to_text(schema))
     state = replace(
-        back or state,
+        back or state or State(stream, created),
+        schema=None if schema is None else to_text(schema),
         rules=(options.rules.time_zone, options.rules.timestamp_numbers),
         subjects=tuple(names_of(options.subjects)),
         durable=options.durable,

@@ -53,7 +53,7 @@ class State:
         created: Creation time of the stream as the server writes it; sequences are valid only for this stream.
         last_seq: Every sequence up to this one is processed, except for the gaps.
         gaps: Ranges (first, last) below `last_seq` whose messages may still be redelivered.
-        schema: The fields of `value`, as Arrow IPC in base64; None without a schema.
+        schema: The fields of `value` at the last start, as Arrow IPC in base64; None without a schema.
         marks: Sequence and time (nanoseconds) of the last processed message, and of a few older ones. They show whether
             the stream was rolled back. Empty in archives of an earlier version.
         epoch: Number of rollbacks of the stream: equal sequences in different epochs are different messages.
