@@ -7,6 +7,7 @@ range, because it skips files by such ranges. The bounds are searched with that.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -108,6 +109,6 @@ def _subjects(expression: Any, schema: pa.Schema) -> frozenset[str] | None:
         return None
     field = ds.field("subject")
     others = [field < texts[0], field > texts[-1]]
-    others += [(field > low) & (field < high) for low, high in zip(texts, texts[1:], strict=False)]
+    others += [(field > low) & (field < high) for low, high in pairwise(texts)]
     others = [field.is_valid() & each for each in others]
     return None if any(_possible(expression, schema, others)) else frozenset(texts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from jetarrow.archive_scan.query import Query, rfc3339
+from jetarrow.archive_scan.query import Query, condition_of, rfc3339
 from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.literals import OnDataLoss, PayloadFormat
 from jetarrow.jetstream.read_spec import ReadSpec
@@ -88,5 +88,7 @@ class StreamTable:
             else:
                 options["columns"] = [*(name for name in _METADATA if name in query.columns), "value"]
             with self._reader(nc, options) as reader:
-                for batch in reader:
-                    yield batch.to_pyarrow()
+                for found in reader:
+                    batch = found.to_pyarrow()
+                    is_narrowed = self._subjects and query.subjects is not None
+                    yield batch.filter(condition_of(self._subjects)) if is_narrowed else batch

@@ -14,7 +14,7 @@ from jetarrow.archive_scan.stream_table import StreamTable
 from jetarrow.archive_scan.table import ArchiveTable
 
 
-class QueriedDataset(ds.Dataset):
+class QueriedDataset(ds.Dataset):  # type: ignore[misc]
     """A dataset of pyarrow, of which DuckDB uses `schema` and `scanner`.
 
     Timestamps with a zone are in microseconds, because DuckDB does not compare its type of nanoseconds with others.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @with_entries_of(jetarrow.sync.connect, jetarrow.sync.JetStream.read)
 def register(
     con: duckdb.DuckDBPyConnection,
-    name: str,
+    table: str,
     servers: str | list[str],
     *,
     stream: str,
@@ -57,7 +57,7 @@ def register(
 
     Args:
         con: The connection of DuckDB.
-        name: Name of the table.
+        table: Name of the table.
         servers: As `jetarrow.sync.connect`.
         stream: The stream.
         archive: As `jetarrow.polars.scan`.
@@ -85,13 +85,13 @@ def register(
     check_literal("on_data_loss", on_data_loss, OnDataLoss)
     filters = (subjects,) if isinstance(subjects, str) else tuple(subjects or ())
     connect = partial(jetarrow.sync.connect, servers, **options)
-    table: ArchiveTable | StreamTable
+    rows: ArchiveTable | StreamTable
     if archive is not None:
         check_for_archive(format, mode, rules=(time_zone, timestamp_numbers))
         place = ArchivePlace(stream, archive, app_id, storage_options, filesystem)
-        table = ArchiveTable(place, connect, format, schema, filters, on_data_loss)
+        rows = ArchiveTable(place, connect, format, schema, filters, on_data_loss)
     else:
-        table = StreamTable(
+        rows = StreamTable(
             stream,
             connect,
             format=format,
@@ -101,4 +101,4 @@ def register(
             subjects=filters,
             on_data_loss=on_data_loss,
         )
-    con.register(name, cast("Any", QueriedDataset(table)))
+    con.register(table, cast("Any", QueriedDataset(rows)))
