@@ -80,7 +80,7 @@ def scan(
 
     With `archive` the rows up to the archive's position come from it, and the rest from the stream, so that no row is
     missing and none occurs twice, while the sink and the stream continue. The columns are those of the archive. See
-    docs/tables.md, which also has the limits.
+    docs/archive-scan.md.
 
     Args:
         servers: As `jetarrow.sync.connect`.
