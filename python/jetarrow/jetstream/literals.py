@@ -31,6 +31,9 @@ OnDataLoss: TypeAlias = Literal["error", "warn"]
 OnRollback: TypeAlias = Literal["fail", "continue", "earliest"]
 """Reaction to a stream that was rolled back behind the position."""
 
+Evolve: TypeAlias = Literal["fail", "add"]
+"""Reaction to rows with columns that the table lacks: an error, or new columns."""
+
 SinkCompression: TypeAlias = Literal["zstd", "snappy", "gzip", "brotli", "lz4", "none"]
 """Compression of the Parquet files of a sink."""
 

@@ -14,6 +14,7 @@ from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.binary_schema import ProtobufSchema
 from jetarrow.jetstream.json_rules import json_rules
 from jetarrow.jetstream.literals import (
+    Evolve,
     OnDataLoss,
     OnRollback,
     RowFormat,
@@ -153,6 +154,7 @@ class Sinks(ReadVerbs):
         on_rollback: OnRollback = "fail",
         storage_options: Mapping[str, str] | None = None,
         app_id: str | None = None,
+        evolve: Evolve = "fail",
         progress: Progress | bool | None = None,
     ) -> Sink:
         """Archives a stream in a Delta table, each message exactly once despite failures (needs deltalake and pyarrow).
@@ -182,6 +184,9 @@ class Sinks(ReadVerbs):
             on_rollback: As `to_parquet`.
             storage_options: Storage options of deltalake, such as keys and regions.
             app_id: Name of this sink in the table's log. Default: `jetarrow:` and the stream's name.
+            evolve: Reaction to columns of the rows that the table lacks: "fail" raises `SinkSchemaError`, "add" adds
+                them as nullable columns in the transaction of the rows. A column whose type changed is an error in both
+                cases.
             progress: As `to_parquet`.
 
         Returns:
@@ -192,12 +197,14 @@ class Sinks(ReadVerbs):
             UnsupportedError: deltalake or pyarrow is not installed.
         """
         check_literal("compression", compression, SinkCompression)
+        check_literal("evolve", evolve, Evolve)
         target = DeltaTarget(
             os.fspath(table_uri),
             storage_options=storage_options,
             app_id=app_id or f"jetarrow:{stream}",
             partition_by=names_of(partition_by),
             compression="uncompressed" if compression == "none" else compression,
+            evolve=evolve,
         )
         options = SinkOptions(
             schema=checked_schema(schema, format),
