@@ -77,7 +77,7 @@ def test_a_stream_is_read_again_by_each_query(
     assert middle is not None
     assert seqs(con, f"timestamp >= TIMESTAMPTZ '{middle[0]}'") == list(range(15, 31))
     assert read[-1]["start_time"] is not None
-    assert len(con.execute("SELECT * EXCLUDE (timestamp, \"at\") FROM orders LIMIT 3").fetchall()) == 3
+    assert len(con.execute('SELECT * EXCLUDE (timestamp, "at") FROM orders LIMIT 3').fetchall()) == 3
     assert con.execute("SELECT id FROM orders WHERE price > 3 ORDER BY id LIMIT 2").fetchall() == [(26,), (28,)]
 
 

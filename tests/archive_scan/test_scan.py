@@ -357,6 +357,24 @@ def test_several_sinks_of_a_stream_in_one_delta_table(
         scan(nats_url, stream, archive=tmp_path, app_id="three").collect()
 
 
+def test_added_columns_are_those_of_both_parts(
+    sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str, tmp_path: Path
+) -> None:
+    publish(sync_js, stream, 0, 5)
+    archive(sync_js, "delta", stream, tmp_path, schema={"id": int})
+    publish(sync_js, stream, 10, 15)
+    archive(sync_js, "delta", stream, tmp_path, schema={"id": int, "region": str}, evolve="add")
+    publish(sync_js, stream, 20, 25)
+    found = collected(scan(nats_url, stream, archive=tmp_path))
+    regions = ["eu", "us", None, "ap"]
+    assert found["region"].to_list() == [None] * 5 + [regions[id % 4] for id in [*range(10, 15), *range(20, 25)]]
+    # A sink without the column: its rows have nulls.
+    archive(sync_js, "delta", stream, tmp_path, schema={"id": int}, evolve="add")
+    publish(sync_js, stream, 30, 33)
+    found = collected(scan(nats_url, stream, archive=tmp_path))
+    assert found["region"].to_list()[-3:] == [None] * 3
+
+
 def test_avro_payloads(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str, tmp_path: Path) -> None:
     rows = [{"id": id, "region": "eu", "lines": [{"sku": "a", "n": id}]} for id in range(10)]
     sync_js.publish_batch(f"{stream}.a", [*(datum(ORDER, row) for row in rows[:6]), b"broken"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-from jetarrow.archive_scan.snapshot import PART_ROWS
+from jetarrow.archive_scan.snapshot import PART_ROWS, check_append
 from jetarrow.jetstream.errors import SinkError
 from jetarrow.jetstream.sinks.delta import DeltaTarget, records
 from jetarrow.jetstream.sinks.state import State
@@ -149,17 +149,8 @@ def _record(table: Any, target: DeltaTarget) -> dict[str, Any]:
         for limit in (_RECENT, None):
             for found in records(table, limit):
                 if (found["app_id"], found["last_seq"]) == (target.app_id, version):
-                    _check_append(found, target)
+                    check_append(found, str(target))
                     return found
     raise SinkError(
         f"could not read {target} as an archive: the state of {target.app_id!r} is not in its log; check app_id="
     )
-
-
-def _check_append(record: dict[str, Any], target: DeltaTarget) -> None:
-    """Raise an error for a table with one row for each key: rows of the stream would have to replace rows of it."""
-    if record.get("merge"):
-        raise SinkError(
-            f"could not read {target} and stream {record['stream']!r} as one table: the sink keeps one row for each key"
-            ' (merge="upsert"), and the rest of the stream has changes of them; read the table alone, or use js.latest'
-        )

@@ -19,7 +19,7 @@ class ArchivePlace:
 
     Attributes:
         stream: Name of the stream.
-        target: A folder or URI, a `deltalake.DeltaTable`, or a `pyiceberg` table.
+        target: A folder or URI, a `deltalake.DeltaTable`, a table of pyiceberg, or a function that returns one of them.
         app_id: Name of the sink in the log of a Delta table; None for the only one of the stream.
         storage_options: Storage options of deltalake.
         filesystem: File system of a Parquet folder, a `pyarrow.fs.FileSystem`.
@@ -32,9 +32,9 @@ class ArchivePlace:
     filesystem: Any = None
 
     @property
-    def is_path(self) -> bool:
-        """Whether the archive is named by a path or URI, so that `pin` returns its newest version."""
-        return isinstance(self.target, str | os.PathLike)
+    def is_current(self) -> bool:
+        """Whether `pin` returns the newest version, as the target is no table object, whose version is fixed."""
+        return callable(self.target) or isinstance(self.target, str | os.PathLike)
 
     def pin(self) -> Snapshot:
         """Return a snapshot of the newest version, or of the version of a table that was given.
@@ -69,20 +69,28 @@ class ArchivePlace:
         return later
 
     def __str__(self) -> str:
-        if self.is_path:
+        if callable(self.target):
+            return "the table of archive="
+        if isinstance(self.target, str | os.PathLike):
             scheme, colon, rest = os.fspath(self.target).partition("://")
             return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}" if colon else scheme
         return f"the given {type(self.target).__name__}"
 
     def _snapshot(self) -> Snapshot | None:
-        library = type(self.target).__module__.partition(".")[0]
+        target = self.target() if callable(self.target) else self.target
+        library = type(target).__module__.partition(".")[0]
         if library == "deltalake":
-            return DeltaSnapshot.of(self.target, self.stream, self.app_id)
-        if not isinstance(self.target, str | os.PathLike):
+            return DeltaSnapshot.of(target, self.stream, self.app_id)
+        if library == "pyiceberg":
+            from jetarrow.archive_scan.iceberg import IcebergSnapshot
+
+            return IcebergSnapshot.of(target, self.stream, self.app_id)
+        if not isinstance(target, str | os.PathLike):
             raise TypeError(
-                f"archive must be a folder, a URI or a deltalake.DeltaTable, not {type(self.target).__name__}"
+                f"archive must be a folder, a URI, a deltalake.DeltaTable or a table of pyiceberg, not"
+                f" {type(target).__name__}"
             )
-        place = os.fspath(self.target)
+        place = os.fspath(target)
         is_local = "://" not in place and self.filesystem is None
         if self.storage_options is not None or (is_local and os.path.isdir(os.path.join(place, "_delta_log"))):
             return DeltaSnapshot.open(place, self.stream, self.app_id, self.storage_options)

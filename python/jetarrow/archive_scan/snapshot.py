@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from jetarrow.jetstream.errors import SinkError
 from jetarrow.jetstream.sinks.state import Gap, State
 
 if TYPE_CHECKING:
@@ -57,3 +58,20 @@ class Snapshot(Protocol):
         Raises:
             SinkError: The archive cannot be read.
         """
+
+
+def check_append(record: dict[str, Any], target: str) -> None:
+    """Check that a sink appends rows.
+
+    Args:
+        record: Record of the sink's newest commit.
+        target: The table, for the message.
+
+    Raises:
+        SinkError: It keeps one row for each key, so rows of the stream would have to replace rows of the table.
+    """
+    if record.get("merge"):
+        raise SinkError(
+            f"could not read {target} and stream {record['stream']!r} as one table: the sink keeps one row for each key"
+            ' (merge="upsert"), and the rest of the stream has changes of them; read the table alone, or use js.latest'
+        )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute
 
 from jetarrow.archive_scan.query import Query, columns_by_name, rfc3339
 from jetarrow.archive_scan.snapshot import Snapshot
@@ -265,7 +266,7 @@ class StreamRest:
                 continue
             column = rows.column(field.name)
             try:
-                columns.append(column if column.type.equals(field.type) else column.cast(field.type))
+                columns.append(_cast(column, field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise SinkSchemaError(
                     f"could not read archive and stream as one table: column {field.name!r} is {column.type} in the"
@@ -274,3 +275,10 @@ class StreamRest:
                 ) from error
         schema = pa.schema([pa.field(field.name, field.type) for field in fields])
         return pa.RecordBatch.from_arrays(columns, schema=schema) if fields else rows.select([])
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column in a type of the archive; Iceberg tables truncate times to microseconds."""
+    if column.type.equals(kind):
+        return column
+    return column.cast(options=pa.compute.CastOptions(kind, allow_time_truncate=True))

@@ -198,10 +198,10 @@ class ArchiveTable:
         The stream is read first, because a commit during the read would remove messages that an earlier version of the
         archive does not have. The archive that is read then has them.
         """
-        if not self.place.is_path:
+        if not self.place.is_current:
             raise SinkError(
                 f"could not read {self.place} and stream {self.place.stream!r} as one table: acknowledged messages are"
-                " removed from the stream, so the newest version of the archive is needed; give its path or URI"
+                " removed from the stream, so the newest version of the archive is needed; give its path, or a function"
             )
         needed = replace(query, columns=tuple(dict.fromkeys((*query.columns, "seq"))))
         batches = list(rest.batches(needed))

@@ -94,11 +94,11 @@ def scan(
         latest: The last message of each subject only, as in `js.latest`.
         time_zone: As `js.read`.
         timestamp_numbers: As `js.read`.
-        archive: An archive of the stream: the folder or URI of `to_parquet` or `to_delta`, or a `deltalake.DeltaTable`,
-            whose loaded version is read. Each `collect` reads the newest version of a folder or URI. Schema,
-            `time_zone` and `timestamp_numbers` are those of the sink; Avro and Protobuf payloads need `format` and
-            `schema`.
-        app_id: With a Delta table: as `to_delta`. Default: that of the only sink of the stream.
+        archive: An archive of the stream: the folder or URI of `to_parquet` or `to_delta`, whose newest version is
+            read by each `collect`; a `deltalake.DeltaTable` or a table of pyiceberg, whose loaded version is read; or
+            a function that returns one of them, called by each `collect`. Schema, `time_zone` and `timestamp_numbers`
+            are those of the sink; Avro and Protobuf payloads need `format` and `schema`.
+        app_id: With a Delta or Iceberg table: as `to_delta`. Default: that of the only sink of the stream.
         storage_options: With a Delta table: as `to_delta`.
         filesystem: With a Parquet folder: as `to_parquet`.
         on_data_loss: With `archive`: "error" raises `DataLossError` if the stream has lost messages after the archive's
