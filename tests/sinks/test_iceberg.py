@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from jetarrow.js.errors import (
     StreamRecreatedError,
 )
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 
 from ..tools import fill_sync, store
 from .iceberg_tools import NAME, corrupt_files, rows, seqs, sql_catalog
@@ -95,6 +96,39 @@ async def test_partitions_of_an_existing_table_are_kept(js: JetStreamContext, st
     assert (await js.to_iceberg(stream, NAME, catalog=catalog, schema=SCHEMA).run()).files == 4
     assert seqs(catalog) == list(range(1, 8))
     assert catalog.load_table(NAME).scan(row_filter="region = 'us'").to_arrow()["seq"].to_pylist() == [4, 1]
+
+
+async def test_names_of_columns_with_any_characters(js: JetStreamContext, stream: str, catalog: SqlCatalog) -> None:
+    first = {"a.b": int, "größe": str, "a b": str}
+    values = [{"a.b": 1, "größe": "x", "a b": "y"}, {"a.b": 2, "größe": "x/ÿ z", "a b": None}]
+    await js.publish_batch(f"{stream}.a", [json.dumps(value).encode() for value in values])
+    await js.to_iceberg(stream, NAME, catalog=catalog, schema=first, partition_by=["größe", "a.b"]).run()
+    await js.publish(f"{stream}.a", b'{"a.b": 3, "1.x": 4}')
+    wide = {**first, "1.x": int}
+    await js.to_iceberg(stream, NAME, catalog=catalog, schema=wide, partition_by=["größe", "a.b"], evolve="add").run()
+    assert rows(catalog).select(list(wide)).to_pylist() == [
+        *({**value, "1.x": None} for value in values),
+        {"a.b": 3, "größe": None, "a b": None, "1.x": 4},
+    ]
+
+
+async def test_transforms_of_partitions_need_pyiceberg_core(
+    js: JetStreamContext, stream: str, catalog: SqlCatalog
+) -> None:
+    await fill(js, stream, 4)
+    await js.to_iceberg(stream, NAME, catalog=catalog, schema=SCHEMA).run()
+    with catalog.load_table(NAME).update_spec() as update:
+        update.add_field("timestamp", DayTransform(), "day")
+        update.add_field("id", BucketTransform(2), "bucket")
+    await fill(js, stream, 11, start=4)
+    sink = js.to_iceberg(stream, NAME, catalog=catalog, schema=SCHEMA)
+    if find_spec("pyiceberg_core") is None:
+        with pytest.raises(UnsupportedError, match="pyiceberg-core"):
+            await sink.run()
+        assert seqs(catalog) == [1, 2, 3]
+    else:
+        assert (await sink.run()).files == 2
+        assert seqs(catalog) == list(range(1, 11))
 
 
 async def test_float_partitions_are_refused_before_a_commit(
