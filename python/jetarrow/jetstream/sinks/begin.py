@@ -92,13 +92,13 @@ async def begin(
         )
     back = None if state is None else await _rolled_back(js._api, info, state, options.on_rollback)
     schema, payloads = await _schemas(js, stream, options, state)
-    if state is None:
-        state = State(stream, created, schema=None if schema is None else to_text(with_payload(schema, payloads)))
     state = replace(
-        back or state,
+        back or state or State(stream, created),
+        schema=None if schema is None else to_text(with_payload(schema, payloads)),
         rules=(options.rules.time_zone, options.rules.timestamp_numbers),
         subjects=tuple(names_of(options.subjects)),
         durable=options.durable,
+        payload=options.format,
     )
     shape = Shape(schema=schema, flatten=options.flatten, partition_by=options.partition_by, escaped=options.escaped)
     if options.durable is not None:
