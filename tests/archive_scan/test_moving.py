@@ -185,20 +185,24 @@ def test_rows_that_fill_a_gap_after_the_snapshot_are_not_in_it(
     sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Path
 ) -> None:
     sync_js.add_consumer(stream, durable_name="archive", ack_policy="explicit", ack_wait=1)
-    publish(sync_js, stream, 0, 5)
+    options: dict[str, Any] = {"durable": "archive", "seconds": 30}
+    publish(sync_js, stream, 0, 1)
+    with sink(sync_js, "parquet", stream, tmp_path, rows=1, **options) as one:
+        one.step()
+    publish(sync_js, stream, 1, 5)
     assert len(sync_js.pull_subscribe_bind("archive", stream).fetch_batch(4)) == 4
     publish(sync_js, stream, 10, 15)
-    with sink(sync_js, "parquet", stream, tmp_path, durable="archive", rows=6, seconds=30) as one:
+    with sink(sync_js, "parquet", stream, tmp_path, rows=5, **options) as one:
         one.step()
         snapshot = ParquetSnapshot.open(tmp_path, None)
         assert snapshot is not None
-        assert snapshot.state.gaps == ((1, 4),)
+        assert snapshot.state.gaps == ((2, 5),)
         while one.step().rows != 4:
             pass
     with sink(sync_js, "parquet", stream, tmp_path, durable="archive") as one:
-        assert one.compact() == 1
+        assert one.compact() == 2
     seqs = [seq for part in snapshot.visit(None, None, ds.Dataset.to_table) for seq in part["seq"].to_pylist()]
-    assert seqs == [5, 6, 7, 8, 9, 10]
+    assert seqs == [1, 6, 7, 8, 9, 10]
 
 
 def test_an_archive_that_was_replaced_by_another_one_is_an_error(

@@ -6,6 +6,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import jetarrow.polars
 import jetarrow.sync
 import polars as pl
@@ -256,6 +257,16 @@ def test_gaps_of_a_durable_consumer_come_from_the_stream(
             assert collected(lazy)["seq"].to_list() == wanted
             assert collected(lazy.filter(sequence < 4))["seq"].to_list() == [1, 2, 3]
             assert lazy.select("seq").collect().height == 10
+            if kind == "delta":
+                # A later commit would remove messages that a fixed version does not have.
+                fixed = scan(nats_url, stream, archive=deltalake.DeltaTable(folder))
+                if retention == "workqueue":
+                    with pytest.raises(SinkError, match="newest version"):
+                        fixed.collect()
+                else:
+                    assert collected(fixed)["seq"].to_list() == wanted
+                newest = scan(nats_url, stream, archive=lambda folder=folder: deltalake.DeltaTable(folder))
+                assert collected(newest)["seq"].to_list() == wanted
             # The messages are delivered again, and committed.
             while one.step().rows != 4:
                 pass

@@ -11,6 +11,7 @@ import jetarrow.sync
 import polars as pl
 import pytest
 from jetarrow.archive_scan import parquet as parquet_snapshot
+from jetarrow.archive_scan.snapshot import check_append
 from jetarrow.js.errors import DataLossError, NotFoundError, SinkError, SinkSchemaError, StreamRecreatedError
 
 from .tools import KINDS, SCHEMA, archive, collected, publish, sink
@@ -202,3 +203,9 @@ def test_an_archive_of_other_payloads_is_an_error(
         scan(nats_url, stream, archive=tmp_path / "bytes", schema=SCHEMA).collect()
     with pytest.raises(SinkError, match=f"archive of stream {stream!r}"):
         scan(nats_url, "OTHER", archive=tmp_path / "decoded").collect()
+
+
+def test_a_table_with_one_row_for_each_key_is_no_archive() -> None:
+    check_append({"stream": "S"}, "t")
+    with pytest.raises(SinkError, match=r"could not read t and stream 'S' as one table"):
+        check_append({"stream": "S", "merge": {"key": ["id"]}}, "t")

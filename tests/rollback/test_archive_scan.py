@@ -12,12 +12,14 @@ from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.errors import StreamRolledBackError
 from jetarrow.server import NatsServer
 
+from ..sinks.iceberg_tools import NAME, sql_catalog
 from .test_sinks import KINDS, restored, rows, sink_of
 from .tools import COUNT, SINCE, STREAM
 
 
-def scan(server: NatsServer, folder: Path, *predicates: pl.Expr) -> pl.DataFrame:
-    lazy = jetarrow.polars.scan(server.url, STREAM, archive=folder)
+def scan(server: NatsServer, kind: str, folder: Path, *predicates: pl.Expr) -> pl.DataFrame:
+    archive = sql_catalog(folder).load_table(NAME) if kind == "iceberg" else folder
+    lazy = jetarrow.polars.scan(server.url, STREAM, archive=archive)
     return (lazy.filter(*predicates) if predicates else lazy).collect()
 
 
@@ -30,10 +32,10 @@ async def test_a_scan_behind_a_rollback_is_an_error(
     async with restored(own_server, tmp_path, since):
         await sink_of(js, kind, folder, rows=30).run()
     with pytest.raises(StreamRolledBackError) as info:
-        await asyncio.to_thread(scan, own_server, folder)
+        await asyncio.to_thread(scan, own_server, kind, folder)
     assert info.value.stream == STREAM
     # Rows up to the position are in the archive alone.
-    found = await asyncio.to_thread(scan, own_server, folder, pl.col("seq") <= 2 * COUNT)
+    found = await asyncio.to_thread(scan, own_server, kind, folder, pl.col("seq") <= 2 * COUNT)
     assert found.height == 2 * COUNT
 
 
@@ -50,8 +52,8 @@ async def test_a_scan_of_two_epochs_has_the_rows_of_both(
             await sink.step()
     for _ in range(3):
         await js.publish(f"{STREAM}.a", b"late")
-    early = await asyncio.to_thread(scan, own_server, folder)
-    high = await asyncio.to_thread(scan, own_server, folder, pl.col("seq") > 150)
+    early = await asyncio.to_thread(scan, own_server, kind, folder)
+    high = await asyncio.to_thread(scan, own_server, kind, folder, pl.col("seq") > 150)
     await sink_of(js, kind, folder).run()
     words = [data.decode() for data in early["data"].to_list()]
     assert sorted(zip(early["seq"], words, strict=True)) == rows(kind, folder)
