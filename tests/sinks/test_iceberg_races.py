@@ -100,6 +100,8 @@ def test_sinks_of_two_streams_write_one_table(
     sync_js.add_stream(name=other, subjects=[f"{other}.>"])
     for name in (stream, other):
         fill_sync(sync_js, name, 60)
+    # Creates the database, which two catalogs cannot do at the same time.
+    sql_catalog(tmp_path)
 
     def write(name: str) -> Any:
         with jetarrow.sync.connect(nats_url) as nc:
