@@ -18,6 +18,7 @@ from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import SinkError, SinkLockedError, SinkSchemaError
 from jetarrow.jetstream.sinks.rows import check_same, from_text, to_text
 from jetarrow.jetstream.sinks.state import SinkResult, State
+from jetarrow.jetstream.sinks.upsert import DELETED, Upsert, check_restart
 
 if TYPE_CHECKING:
     import pyarrow
@@ -41,6 +42,11 @@ def records(table: Any, limit: int | None = None) -> Iterator[dict[str, Any]]:
             yield found
 
 
+def is_overtaken(error: Exception) -> bool:
+    """Return whether another writer with the same `app_id` made the commit first."""
+    return "concurrent transaction failed" in str(error).lower()
+
+
 class DeltaTarget:
     """The table as a target of a sink."""
 
@@ -52,6 +58,7 @@ class DeltaTarget:
         app_id: str,
         partition_by: Sequence[str],
         compression: str,
+        upsert: Upsert | None = None,
     ) -> None:
         needs_pyarrow("to_delta()")
         try:
@@ -68,9 +75,12 @@ class DeltaTarget:
         self.corrupt = f"_corrupt/{readable}-{hashlib.sha256(app_id.encode()).hexdigest()[:16]}"
         self.partition_by = list(partition_by)
         self.compression = compression
+        self.upsert = upsert
         # Last sequence that this sink has committed, and the number of its commits.
         self.version: int | None = None
         self.number = 0
+        # Number of rollbacks of the stream at the last commit.
+        self.epoch = 0
         self.columns: pyarrow.Schema | None = None
 
     def __str__(self) -> str:
@@ -99,7 +109,7 @@ class DeltaTarget:
 
     def open(self) -> State | None:
         """Open the table and return its position; None if it has none."""
-        self.number, self.columns = 0, None
+        self.number, self.epoch, self.columns = 0, 0, None
         table = self.table()
         if table is None:
             self.version = None
@@ -109,10 +119,12 @@ class DeltaTarget:
             self._clean()
             return None
         found = self._record(table, self.version)
-        self.number = found["number"]
+        check_restart(found, self.upsert, str(self))
+        state = State.of(found)
+        self.number, self.epoch = found["number"], state.epoch
         self.columns = from_text(found["columns"])
         self._clean()
-        return State.of(found)
+        return state
 
     def position(self) -> State | None:
         """Return the position without changes; None if the table has none."""
@@ -159,7 +171,11 @@ class DeltaTarget:
 
     def begin(self) -> DeltaCommit:
         """Start a commit."""
-        return DeltaCommit(self)
+        if self.upsert is None:
+            return DeltaCommit(self)
+        from jetarrow.jetstream.sinks.delta_merge import DeltaMerge
+
+        return DeltaMerge(self, self.upsert)
 
     def compact(self) -> int:
         """Compact small files by the table's `optimize`; return the decrease of the number of files."""
@@ -182,9 +198,12 @@ class DeltaCommit:
     def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
         """Add rows, as `Commit.add` of a folder."""
         target = self._target
+        schema = batch.schema
+        if target.upsert is not None:
+            schema = schema.remove(schema.get_field_index(DELETED))
         if target.columns is None:
-            target.columns = batch.schema
-        check_same(target.columns, batch.schema, str(target))
+            target.columns = schema
+        check_same(target.columns, schema, str(target))
         if batch.num_rows:
             self._batches.append(batch)
             self._seqs.append(seqs)
@@ -202,7 +221,7 @@ class DeltaCommit:
         number = target.number + 1
         corrupt = self._write_corrupt(number)
         files = self._write(table, state, number)
-        target.version, target.number = state.last_seq, number
+        target.version, target.number, target.epoch = state.last_seq, number, state.epoch
         seqs = [pc.min_max(seqs).as_py() for seqs in self._seqs]
         first = min((found["min"] for found in seqs), default=None)
         last = max((found["max"] for found in seqs), default=None)
@@ -237,11 +256,7 @@ class DeltaCommit:
         pa = needs_pyarrow("to_delta()")
         target, library = self._target, self._target.library
         assert target.columns is not None
-        record = {**state.as_dict(), "app_id": target.app_id, "number": number, "columns": to_text(target.columns)}
-        properties = library.CommitProperties(
-            custom_metadata={_STATE: json.dumps(record)},
-            app_transactions=[library.Transaction(target.app_id, state.last_seq)],
-        )
+        properties = self._properties(state, number)
         before = set(table.file_uris())
         try:
             if not self._batches:
@@ -251,7 +266,7 @@ class DeltaCommit:
                 table,
                 pa.RecordBatchReader.from_batches(target.columns, self._batches),
                 mode="append",
-                writer_properties=library.WriterProperties(compression=target.compression.upper()),
+                writer_properties=self._writer_properties(),
                 commit_properties=properties,
             )
         except library.exceptions.SchemaMismatchError as error:
@@ -259,11 +274,26 @@ class DeltaCommit:
                 f"could not write to {target}: its columns differ: {str(error).partition(chr(10))[0]}; use another one"
             ) from error
         except (OSError, library.exceptions.DeltaError) as error:
-            if "concurrent transaction" in str(error).lower():
+            if is_overtaken(error):
                 raise target.locked_error() from error
             raise target.failed("write to", error) from error
         table.update_incremental()
         return len(set(table.file_uris()) - before)
+
+    def _properties(self, state: State, number: int) -> Any:
+        """Return the position for the log."""
+        target, library = self._target, self._target.library
+        assert target.columns is not None
+        record = {**state.as_dict(), "app_id": target.app_id, "number": number, "columns": to_text(target.columns)}
+        if target.upsert is not None:
+            record["merge"] = target.upsert.as_dict()
+        return library.CommitProperties(
+            custom_metadata={_STATE: json.dumps(record)},
+            app_transactions=[library.Transaction(target.app_id, state.last_seq)],
+        )
+
+    def _writer_properties(self) -> Any:
+        return self._target.library.WriterProperties(compression=self._target.compression.upper())
 
     def _write_corrupt(self, number: int) -> int:
         if not self._corrupt:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         OnRollback,
         RowFormat,
         SinkCompression,
+        SinkDeletes,
+        SinkMerge,
         TimestampNumbers,
         TimestampUnit,
     )
@@ -77,3 +79,9 @@ class DeltaOptions(_SinkOptions, total=False):
     """Storage options of deltalake; default none."""
     app_id: str | None
     """Name of the sink in the table's log; default `jetarrow:` and the stream's name."""
+    merge: SinkMerge
+    """How rows are added: "append" (default) or "upsert", one row for each key."""
+    key: str | Sequence[str] | None
+    """With "upsert": "subject" or the key columns; default none."""
+    deletes: SinkDeletes
+    """With "upsert": whether "markers" (default) delete rows, or "none" do."""

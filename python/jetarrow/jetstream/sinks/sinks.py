@@ -18,6 +18,8 @@ from jetarrow.jetstream.literals import (
     OnRollback,
     RowFormat,
     SinkCompression,
+    SinkDeletes,
+    SinkMerge,
     TimestampNumbers,
     TimestampUnit,
     check_literal,
@@ -29,6 +31,7 @@ from jetarrow.jetstream.sinks.delta import DeltaTarget
 from jetarrow.jetstream.sinks.lag import Start, count_lag
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.sink import Sink, Target
+from jetarrow.jetstream.sinks.upsert import check_upsert, upsert_of
 
 
 class Sinks(ReadVerbs):
@@ -153,6 +156,9 @@ class Sinks(ReadVerbs):
         on_rollback: OnRollback = "fail",
         storage_options: Mapping[str, str] | None = None,
         app_id: str | None = None,
+        merge: SinkMerge = "append",
+        key: str | Sequence[str] | None = None,
+        deletes: SinkDeletes = "markers",
         progress: Progress | bool | None = None,
     ) -> Sink:
         """Archives a stream in a Delta table, each message exactly once despite failures (needs deltalake and pyarrow).
@@ -160,6 +166,10 @@ class Sinks(ReadVerbs):
         A commit is one transaction of the table, with `app_id` and the last sequence as its version. Several streams
         may be archived in one table. Timestamps are in microseconds, as required by Delta. The rows of a commit are
         buffered in memory.
+
+        With `merge="upsert"` the table has one row for each key. After each commit it has the last row of each key up
+        to the position: with `key="subject"` it equals `js.latest`. Undecodable rows, and rows with a null in a key
+        column, are written to `_corrupt/` and change no row. The result's `rows` are the merged messages.
 
         Args:
             stream: The stream.
@@ -182,6 +192,12 @@ class Sinks(ReadVerbs):
             on_rollback: As `to_parquet`.
             storage_options: Storage options of deltalake, such as keys and regions.
             app_id: Name of this sink in the table's log. Default: `jetarrow:` and the stream's name.
+            merge: "append" adds a row for each message; "upsert" replaces the row of the message's key. Then one sink
+                writes a stream to a table, `durable` is not possible, and `on_rollback` is "fail" or "earliest", which
+                replaces the stream's rows.
+            key: With "upsert": "subject", or the columns whose values are the key. Default: none.
+            deletes: With "upsert": "markers" deletes the rows of a subject after a marker of a key-value bucket or of
+                the server: it was deleted, purged or expired; "none" ignores markers.
             progress: As `to_parquet`.
 
         Returns:
@@ -192,12 +208,16 @@ class Sinks(ReadVerbs):
             UnsupportedError: deltalake or pyarrow is not installed.
         """
         check_literal("compression", compression, SinkCompression)
+        upsert = upsert_of(merge, key, deletes)
+        if upsert is not None:
+            check_upsert(durable=durable, on_rollback=on_rollback)
         target = DeltaTarget(
             os.fspath(table_uri),
             storage_options=storage_options,
             app_id=app_id or f"jetarrow:{stream}",
             partition_by=names_of(partition_by),
             compression="uncompressed" if compression == "none" else compression,
+            upsert=upsert,
         )
         options = SinkOptions(
             schema=checked_schema(schema, format),
@@ -215,6 +235,7 @@ class Sinks(ReadVerbs):
             on_rollback=on_rollback,
             rows=rows,
             escaped=True,
+            upsert=upsert,
         )
         return self._sink(stream, target, options, seconds, progress)
 
