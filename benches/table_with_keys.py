@@ -59,12 +59,13 @@ def run(js: Any, stream: str, **options: Any) -> None:
         count = deltalake.DeltaTable(folder).to_pyarrow_table(columns=["seq"]).num_rows
         live, stored, files = sizes(folder)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(
-            f"{options or 'append'}: {rows:,} messages, {count:,} rows, {total:.1f} s, {rows / total:,.0f} rows/s; commits"
-            f" {times[0]:.2f}, last {times[-1]:.2f}, mean {sum(times) / len(times):.2f} s; table {live:.1f} MB in {files}"
-            f" files, with old files {stored:.1f} MB; {memory:.0f} MB of memory",
-            flush=True,
-        )
+        mean = sum(times) / len(times)
+        for line in (
+            f"{options or 'append'}: {rows:,} messages, {count:,} rows, {total:.1f} s, {rows / total:,.0f} rows/s",
+            f"  commits {times[0]:.2f} (first), {times[-1]:.2f} (last), {mean:.2f} s (mean)",
+            f"  table {live:.1f} MB in {files} files, with old files {stored:.1f} MB; {memory:.0f} MB of memory",
+        ):
+            print(line, flush=True)
 
 
 def grow(js: Any, keys: int) -> None:
