@@ -25,7 +25,7 @@ SAID = [
     "1000 rows\n1000 rows\n500 rows\n",
     "'reason': 'no such account', 'subject': 'payments.1', 'data': b'{\"amount\": 12}'}]\n1 1\n",
     "4 messages of 2 spans\n",
-    "4 messages merged, up to 5\n$KV.LIMITS.ap 5\n$KV.LIMITS.eu 30\n$KV.LIMITS.us 40\n",
+    "5 messages merged, up to 5\n$KV.LIMITS.ap 5\n$KV.LIMITS.eu 30\n$KV.LIMITS.us 40\n",
 ]
 
 
