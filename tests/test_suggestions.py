@@ -37,6 +37,7 @@ SYNC: dict[str, tuple[Callable[[jetarrow.sync.JetStream], Any], str]] = {
     "latest": (lambda js: js.latest("T", shema=1), "schema"),
     "to_parquet": (lambda js: js.to_parquet("T", "x", partion_by=1), "partition_by"),
     "to_delta": (lambda js: js.to_delta("T", "x", shema=1), "schema"),
+    "to_iceberg": (lambda js: js.to_iceberg("T", "a.b", catlog="x"), "catalog"),
     "get_msg": (lambda js: js.get_msg("T", sq=1), "seq"),
     "create_key_value": (lambda js: js.create_key_value(bucket="B", histroy=1), "history"),
     "create_object_store": (lambda js: js.create_object_store("B", replcas=1), "replicas"),

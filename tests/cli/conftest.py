@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jetarrow.cli import main
@@ -35,3 +36,17 @@ def cli(away: Path, capsys: pytest.CaptureFixture[str]) -> Command:
         return Ran(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def iceberg_catalog(away: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Configures a catalog `test` with a namespace `db` in the environment; pyiceberg has read it at its import."""
+    from pyiceberg import catalog
+    from pyiceberg.utils.config import Config
+
+    monkeypatch.setenv("PYICEBERG_CATALOG__TEST__URI", f"sqlite:///{away}/catalog.db")
+    monkeypatch.setenv("PYICEBERG_CATALOG__TEST__WAREHOUSE", f"file://{away}/warehouse")
+    monkeypatch.setattr(catalog, "_ENV_CONFIG", Config())
+    loaded = catalog.load_catalog("test")
+    loaded.create_namespace("db")
+    return loaded

@@ -72,6 +72,7 @@ STEPS = [
     step("consumer rm ORDERS billing --yes"),
     step("sink parquet ORDERS archive"),
     step("sink delta ORDERS table"),
+    step("sink iceberg ORDERS db.orders --catalog test"),
     step("sink ls ORDERS"),
     step("sink verify archive"),
     step("kv add CONFIG --history 5"),
@@ -138,6 +139,7 @@ def test_the_session_has_every_subcommand() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
+@pytest.mark.usefixtures("iceberg_catalog")
 def test_every_subcommand_runs_in_a_terminal(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = ""
     for words, _, code in STEPS:
@@ -182,6 +184,7 @@ def assert_documented(shape: JsonShape, text: str, words: list[str]) -> None:
         assert (found - optional, words) == (wanted, words)
 
 
+@pytest.mark.usefixtures("iceberg_catalog")
 def test_every_subcommand_writes_the_documented_keys(cli: Command, work: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = set()
     for words, shape, code in STEPS:

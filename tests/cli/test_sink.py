@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jetarrow.sync
 import pyarrow.dataset
@@ -60,6 +61,34 @@ def test_delta_with_keys(cli: Command, sync_js: jetarrow.sync.JetStream, stream:
         refused = cli("sink", "delta", stream, "four", *wrong)
         assert (refused.code, refused.err.count("\n")) == (2, 1)
         assert not Path("four").exists()
+
+
+def test_iceberg(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, iceberg_catalog: Any) -> None:
+    run = ["sink", "iceberg", stream, "db.rows", "--catalog", "test"]
+    sync_js.publish_batch(f"{stream}.a", ['{"id": 1}', '{"id": 2, "name": "x"}', "no JSON"]).raise_for_errors()
+    first = cli(*run, "--schema", "id BIGINT", "--partition-by", "date")
+    assert first.out == "wrote 2 rows to 1 file of db.rows, 1 undecodable row beside it\n"
+    sync_js.publish(f"{stream}.a", '{"id": 4, "name": "y"}')
+    wider = ["--schema", "id BIGINT, name STRING", "--partition-by", "date"]
+    refused = cli(*run, *wider)
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert cli(*run, *wider, "--evolve", "add", "--json").json["rows"] == 1
+    found = iceberg_catalog.load_table("db.rows").scan().to_arrow().sort_by("seq")
+    assert found["name"].to_pylist() == [None, None, "y"]
+    missing = cli("sink", "iceberg", stream, "none.rows", "--catalog", "test")
+    assert (missing.code, "no namespace 'none'" in missing.err) == (1, True)
+
+
+def test_delta_evolves(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    sync_js.publish(f"{stream}.a", '{"id": 1}')
+    assert cli("sink", "delta", stream, "table", "--schema", "id BIGINT").code == 0
+    sync_js.publish(f"{stream}.a", '{"id": 2, "name": "y"}')
+    wider = ["sink", "delta", stream, "table", "--schema", "id BIGINT, name STRING"]
+    assert cli(*wider).code == 1
+    assert cli(*wider, "--evolve", "add", "--json").json["rows"] == 1
+    found = deltalake.DeltaTable("table").to_pyarrow_table().sort_by("seq")
+    assert found["name"].to_pylist() == [None, "y"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")

@@ -53,6 +53,7 @@ RUNS: list[tuple[tuple[str, ...], list[str], str]] = [
     (("sink", "verify"), ["archive"], "verified 5,003 rows"),
     (("sink", "ls"), ["."], "archive"),
     (("sink", "delta"), ["S", "table"], "wrote 5,003 rows"),
+    (("sink", "iceberg"), ["S", "db.s", "--catalog", "test"], "wrote 5,003 rows"),
     (("kv", "add"), ["B", "--history", "5"], "created bucket B"),
     (("kv", "create"), ["B", "new", "1"], "new"),
     (("kv", "put"), ["B", "key", "1"], "key stored at revision"),
@@ -113,6 +114,7 @@ def test_every_subcommand_is_run_in_a_terminal() -> None:
     assert {path for path, *_ in RUNS} | {path for path, *_ in FOLLOWING} >= set(ALL)
 
 
+@pytest.mark.usefixtures("iceberg_catalog")
 def test_subcommands_succeed_in_a_terminal(here: Path, server: NatsServer) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -20,6 +20,7 @@ CONTEXT, *OPERATIONS = python_blocks((DOCS / "operations.md").read_text("utf-8")
 # The expected output of each block.
 SAID = [
     "10000 rows in 2 files, up to 10000\n5 more\n10005\n",
+    "1000 rows up to 1000\n[{'seq': 1001, 'id': 1000, 'region': 'eu'}]\n",
     "1000 rows; 0 left in the stream\n",
     "billing          990               10",
     "1000 rows\n1000 rows\n500 rows\n",

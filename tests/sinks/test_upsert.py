@@ -350,3 +350,22 @@ def test_sink_with_keys_without_a_loop(sync_js: jetarrow.sync.JetStream, stream:
         assert [sink.step().rows, sink.lag(), sink.step().rows] == [5, 5, 5]
         assert sink.compact() >= 0
     assert rows(tmp_path, "data") == [(b"8",), (b"9",)]
+
+
+async def test_new_columns_are_added_by_a_merge(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    await put(js, stream, (1, "a"), (2, "b"))
+    await upsert(js, stream, tmp_path).run()
+    schemas: list[dict[str, Any]] = [{"id": int, "value": str, "more": int}, {"id": int, "more": int}]
+    await js.publish(f"{stream}.a", b'{"id": 2, "value": "c", "more": 7}')
+    with pytest.raises(SinkSchemaError, match="more is new"):
+        await upsert(js, stream, tmp_path, schema=schemas[0]).run()
+    await upsert(js, stream, tmp_path, schema=schemas[0], evolve="add").run()
+    assert rows(tmp_path, "id", "value", "more") == [(1, "a", None), (2, "c", 7)]
+    # Columns that the rows do not have are null in them.
+    await js.publish(f"{stream}.a", b'{"id": 2, "more": 8}')
+    await mark(js, stream, subject="b")
+    await upsert(js, stream, tmp_path, schema=schemas[1], evolve="add").run()
+    assert rows(tmp_path, "id", "value", "more") == [(1, "a", None), (2, None, 8)]
+    await js.publish(f"{stream}.a", b'{"id": 2, "more": "x"}')
+    with pytest.raises(SinkSchemaError, match="its column 'more' is long, and that of the rows is string"):
+        await upsert(js, stream, tmp_path, schema={"id": int, "more": str}, evolve="add").run()

@@ -147,7 +147,7 @@ LOCAL = named("""
     Publisher: __enter__
     PullSubscription: drain pull unsubscribe
     Reader: __enter__ __iter__
-    JetStream: dead_letters to_delta to_parquet
+    JetStream: dead_letters to_delta to_iceberg to_parquet
     Sink: __enter__
     KeyValue: read
     KeyWatcher: __enter__ __iter__
@@ -249,6 +249,7 @@ def test_calls_listed_as_non_blocking_return_from_a_frozen_server(server: NatsSe
         "Reader.__iter__": reader.__iter__,
         "JetStream.dead_letters": lambda: js.dead_letters(stream),
         "JetStream.to_delta": lambda: js.to_delta(stream, "never"),
+        "JetStream.to_iceberg": lambda: js.to_iceberg(stream, "db.never"),
         "JetStream.to_parquet": lambda: js.to_parquet(stream, "never"),
         "Sink.__enter__": js.to_parquet(stream, "never").__enter__,
         "KeyValue.read": kv.read,

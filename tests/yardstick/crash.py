@@ -21,6 +21,7 @@ TESTS = (
     "tests/sinks/test_crashes.py",
     "tests/sinks/test_two_writers.py",
     "tests/sinks/test_kill.py",
+    "tests/sinks/test_kill_iceberg.py",
     "tests/objects/test_crashes.py",
     "tests/objects/test_model.py",
     "tests/test_backup_crash.py",

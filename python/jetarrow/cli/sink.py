@@ -1,4 +1,4 @@
-"""`jetarrow sink`: archive a stream exactly once into Parquet files or a Delta table."""
+"""`jetarrow sink`: archive a stream exactly once into Parquet files, a Delta table or an Iceberg table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import counted, moment, show_behind, span
 from jetarrow.cli.usage import exclusive
 from jetarrow.core.errors import Error
-from jetarrow.jetstream.literals import RowFormat, SinkCompression, SinkDeletes, SinkMerge
+from jetarrow.jetstream.literals import Evolve, RowFormat, SinkCompression, SinkDeletes, SinkMerge
 from jetarrow.jetstream.sinks.state import SinkResult
 from jetarrow.sync.sinks import Sink
 
@@ -39,7 +39,9 @@ _FILES_SHOWN = 10
 # Keys of the result of a run.
 _RESULT = "rows files first_seq last_seq corrupt"
 
-group = typer.Typer(no_args_is_help=True, help="Archive a stream exactly once: Parquet files, Delta tables.")
+group = typer.Typer(
+    no_args_is_help=True, help="Archive a stream exactly once: Parquet files, Delta and Iceberg tables."
+)
 
 Since = Annotated[
     datetime | None,
@@ -53,6 +55,7 @@ Rows = Annotated[int, typer.Option(help="Maximum number of rows per commit.", mi
 Wait = Annotated[str, typer.Option("--every", help="Maximum wait of a commit for more rows.", metavar="SPAN")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow the stream until Ctrl-C.")]
 Durable = Annotated[str | None, typer.Option(help="Durable consumer to read from; required for work queues.")]
+EvolveColumns = Annotated[Evolve, typer.Option(help="Columns that the table lacks: fail, or add them.")]
 Compression = Annotated[SinkCompression, typer.Option(help="Compression of the files.")]
 Merge = Annotated[SinkMerge, typer.Option(help="append: a row for each message. upsert: a row for each key.")]
 Key = Annotated[str | None, typer.Option(help="With upsert: subject, or the key columns, separated with commas.")]
@@ -141,6 +144,7 @@ def delta(
     key: Key = None,
     deletes: Deletes = "markers",
     on_rollback: OnRollback = "fail",
+    evolve: EvolveColumns = "fail",
     follow: Follow = False,
 ) -> None:
     """Writes a Delta table; after any interruption the next run resumes at the last commit.
@@ -164,8 +168,62 @@ def delta(
         on_rollback=on_rollback,
         follow=follow,
     )
-    options |= {"app_id": app_id, "merge": merge, "key": _names(key), "deletes": deletes}
+    options |= {"app_id": app_id, "merge": merge, "key": _names(key), "deletes": deletes, "evolve": evolve}
     _run(session, partial(session.js.to_delta, stream, target, **options), target)
+
+
+@verb(
+    group,
+    "iceberg",
+    example="jetarrow sink iceberg ORDERS db.orders --catalog prod --schema 'id BIGINT, region STRING'",
+    json=an_object(_RESULT),
+)
+def iceberg(
+    session: Session,
+    stream: Stream,
+    target: Annotated[str, typer.Argument(metavar="TABLE", help="Namespace and name, such as db.orders.")],
+    catalog: Annotated[
+        str | None,
+        typer.Option(help="Catalog in .pyiceberg.yaml or PYICEBERG_CATALOG__<NAME>__URI; default its default."),
+    ] = None,
+    payload: RowPayload = "json",
+    schema: Schema = None,
+    message: MessageName = None,
+    time_zone: TimeZone = "UTC",
+    timestamp_numbers: TimestampNumbers = "error",
+    subject: Subjects = None,
+    since: Since = None,
+    from_seq: FromSeq = None,
+    partition_by: Partition = None,
+    rows: Rows = 1_000_000,
+    every: Wait = "60s",
+    durable: Durable = None,
+    app_id: Annotated[str | None, typer.Option(help="Name of this sink in the table's properties.")] = None,
+    on_rollback: OnRollback = "fail",
+    evolve: EvolveColumns = "fail",
+    follow: Follow = False,
+) -> None:
+    """Writes an Iceberg table; after any interruption the next run resumes at the last commit."""
+    options = _options(
+        schema=schema,
+        format=payload,
+        message=message,
+        subject=subject,
+        since=since,
+        from_seq=from_seq,
+        partition_by=partition_by,
+        every=every,
+        rows=rows,
+        durable=durable,
+        time_zone=time_zone,
+        timestamp_numbers=timestamp_numbers,
+        on_rollback=on_rollback,
+        evolve=evolve,
+        app_id=app_id,
+        catalog=catalog,
+        follow=follow,
+    )
+    _run(session, partial(session.js.to_iceberg, stream, target, **options), target, corrupt="beside it")
 
 
 @verb(group, "ls", example="jetarrow sink ls ORDERS /data", json=array_of(KEYS))
@@ -244,7 +302,7 @@ def _options(
     every: str,
     **same: Any,
 ) -> dict[str, Any]:
-    """Map the options to keywords of `to_parquet` and `to_delta`; `same` has equal names."""
+    """Map the options to keywords of the verbs; `same` has equal names."""
     exclusive(since=since, from_seq=from_seq)
     return {
         "schema": schema_of(schema, payload=format, message=message),
@@ -262,8 +320,8 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
-def _run(session: Session, make: Callable[..., Sink], target: str) -> None:
-    """Run a sink; a signal has it commit the rows that it holds."""
+def _run(session: Session, make: Callable[..., Sink], target: str, *, corrupt: str = "to _corrupt") -> None:
+    """Run a sink; a signal has it commit the rows that it holds. `corrupt` is the place of undecodable rows."""
     try:
         result = _archived(session, make)
     except KeyboardInterrupt as error:
@@ -273,8 +331,8 @@ def _run(session: Session, make: Callable[..., Sink], target: str) -> None:
             f"wrote {counted(rows, 'row')} to {target}, without the last commit; run the same command to continue"
         )
         raise
-    corrupt = f", {counted(result.corrupt, 'undecodable row')} to _corrupt" if result.corrupt else ""
-    written = f"wrote {counted(result.rows, 'row')} to {counted(result.files, 'file')} of {target}{corrupt}"
+    others = f", {counted(result.corrupt, 'undecodable row')} {corrupt}" if result.corrupt else ""
+    written = f"wrote {counted(result.rows, 'row')} to {counted(result.files, 'file')} of {target}{others}"
     if session.as_json or not signals.has_stopped():
         session.done(written, **result._asdict())
     if not signals.has_stopped():

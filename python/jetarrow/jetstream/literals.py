@@ -37,6 +37,9 @@ SinkMerge: TypeAlias = Literal["append", "upsert"]
 SinkDeletes: TypeAlias = Literal["markers", "none"]
 """Whether deletion markers delete rows of a table with keys."""
 
+Evolve: TypeAlias = Literal["fail", "add"]
+"""Reaction to rows with columns that the table lacks: an error, or new columns."""
+
 SinkCompression: TypeAlias = Literal["zstd", "snappy", "gzip", "brotli", "lz4", "none"]
 """Compression of the Parquet files of a sink."""
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ReadOptions,
     )
     from jetarrow.jetstream.priority import PriorityOptions
-    from jetarrow.jetstream.sinks.option_types import DeltaOptions, ParquetOptions
+    from jetarrow.jetstream.sinks.option_types import DeltaOptions, IcebergOptions, ParquetOptions
 
 
 class JetStream(JetStreamManager):
@@ -135,6 +135,10 @@ class JetStream(JetStreamManager):
     @with_signature_of(JetStreamContext.to_delta)
     def to_delta(self, stream: str, table_uri: str | PathLike[str], **options: Unpack[DeltaOptions]) -> Sink:  # noqa: D102
         return Sink(self._inner.to_delta(stream, table_uri, **options))
+
+    @with_signature_of(JetStreamContext.to_iceberg)
+    def to_iceberg(self, stream: str, table: str | Sequence[str], **options: Unpack[IcebergOptions]) -> Sink:  # noqa: D102
+        return Sink(self._inner.to_iceberg(stream, table, **options))
 
     @with_signature_of(JetStreamContext.latest)
     def latest(  # noqa: D102

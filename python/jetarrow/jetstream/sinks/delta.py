@@ -7,7 +7,6 @@ sequence. The rest of the state is in the commit's metadata. Rows that could not
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 from jetarrow.core.errors import UnsupportedError
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import SinkError, SinkLockedError, SinkSchemaError
-from jetarrow.jetstream.sinks.rows import check_same, from_text, to_text
+from jetarrow.jetstream.sinks.buffered import BufferedRows, folder_name
+from jetarrow.jetstream.sinks.rows import from_text, to_text
 from jetarrow.jetstream.sinks.state import SinkResult, State
-from jetarrow.jetstream.sinks.upsert import DELETED, Upsert, check_restart
+from jetarrow.jetstream.sinks.upsert import Upsert, check_restart
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from jetarrow.jetstream.literals import Evolve
 
 # Key of the state in a commit's metadata.
 _STATE = "jetarrow"
@@ -59,6 +61,7 @@ class DeltaTarget:
         partition_by: Sequence[str],
         compression: str,
         upsert: Upsert | None = None,
+        evolve: Evolve = "fail",
     ) -> None:
         needs_pyarrow("to_delta()")
         try:
@@ -70,18 +73,19 @@ class DeltaTarget:
         self.uri = uri
         self.storage_options = dict(storage_options) if storage_options else None
         self.app_id = app_id
-        # An id may contain any characters. The hash distinguishes ids that have the same readable part.
-        readable = re.sub(r"[^A-Za-z0-9_-]", "_", app_id)[:64]
-        self.corrupt = f"_corrupt/{readable}-{hashlib.sha256(app_id.encode()).hexdigest()[:16]}"
+        self.corrupt = f"_corrupt/{folder_name(app_id)}"
         self.partition_by = list(partition_by)
         self.compression = compression
         self.upsert = upsert
+        self.evolve = evolve
         # Last sequence that this sink has committed, and the number of its commits.
         self.version: int | None = None
         self.number = 0
         # Number of rollbacks of the stream at the last commit.
         self.epoch = 0
         self.columns: pyarrow.Schema | None = None
+        # Those of the last commit, for a commit without rows.
+        self.former_columns: pyarrow.Schema | None = None
 
     def __str__(self) -> str:
         scheme, colon, rest = self.uri.partition("://")
@@ -122,7 +126,9 @@ class DeltaTarget:
         check_restart(found, self.upsert, str(self))
         state = State.of(found)
         self.number, self.epoch = found["number"], state.epoch
-        self.columns = from_text(found["columns"])
+        self.former_columns = from_text(found["columns"])
+        if self.evolve == "fail":
+            self.columns = self.former_columns
         self._clean()
         return state
 
@@ -186,35 +192,18 @@ class DeltaTarget:
         return int(done["numFilesRemoved"]) - int(done["numFilesAdded"])
 
 
-class DeltaCommit:
+class DeltaCommit(BufferedRows):
     """Rows of one transaction."""
 
     def __init__(self, target: DeltaTarget) -> None:
+        super().__init__(target)
         self._target = target
-        self._batches: list[Any] = []
-        self._corrupt: list[Any] = []
-        self._seqs: list[Any] = []
-
-    def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
-        """Add rows, as `Commit.add` of a folder."""
-        target = self._target
-        schema = batch.schema
-        if target.upsert is not None:
-            schema = schema.remove(schema.get_field_index(DELETED))
-        if target.columns is None:
-            target.columns = schema
-        check_same(target.columns, schema, str(target))
-        if batch.num_rows:
-            self._batches.append(batch)
-            self._seqs.append(seqs)
-        if corrupt is not None:
-            self._corrupt.append(corrupt)
 
     def finish(self, state: State) -> SinkResult:
         """Commit the rows and the position."""
-        import pyarrow.compute as pc
-
         target = self._target
+        if target.columns is None:
+            target.columns = target.former_columns
         table = target.table() or self._created()
         if table.transaction_version(target.app_id) != target.version:
             raise target.locked_error()
@@ -222,10 +211,7 @@ class DeltaCommit:
         corrupt = self._write_corrupt(number)
         files = self._write(table, state, number)
         target.version, target.number, target.epoch = state.last_seq, number, state.epoch
-        seqs = [pc.min_max(seqs).as_py() for seqs in self._seqs]
-        first = min((found["min"] for found in seqs), default=None)
-        last = max((found["max"] for found in seqs), default=None)
-        return SinkResult(sum(batch.num_rows for batch in self._batches), files, first, last, corrupt)
+        return self._result(files, corrupt)
 
     def _created(self) -> Any:
         """Create the table without rows."""
@@ -262,10 +248,18 @@ class DeltaCommit:
             if not self._batches:
                 table.create_write_transaction([], "append", table.schema(), None, commit_properties=properties)
                 return 0
+            rows = pa.RecordBatchReader.from_batches(target.columns, self._batches)
+            schema_mode = self._schema_mode(table)
+            if schema_mode is not None:
+                # A new column is null in the rows before.
+                there = {field.name for field in table.schema().fields}
+                fields = [field if field.name in there else field.with_nullable(True) for field in target.columns]
+                rows = rows.cast(pa.schema(fields))
             library.write_deltalake(
                 table,
-                pa.RecordBatchReader.from_batches(target.columns, self._batches),
+                rows,
                 mode="append",
+                schema_mode=schema_mode,
                 writer_properties=self._writer_properties(),
                 commit_properties=properties,
             )
@@ -295,6 +289,29 @@ class DeltaCommit:
     def _writer_properties(self) -> Any:
         return self._target.library.WriterProperties(compression=self._target.compression.upper())
 
+    def _schema_mode(self, table: Any) -> str | None:
+        """Return the schema mode of a write that adds columns, after a comparison of the columns; else None.
+
+        Raises:
+            SinkSchemaError: A column has another type, or a required one is missing.
+        """
+        target = self._target
+        if target.evolve == "fail":
+            return None
+        ours = {field.name: field for field in target.library.Schema.from_arrow(target.columns).fields}
+        for there in table.schema().fields:
+            if there.name not in ours and not there.nullable:
+                raise SinkSchemaError(
+                    f"could not write to {target}: its column {there.name!r} is required, and the rows do not have it;"
+                    " add it to schema="
+                )
+            if there.name in ours and ours[there.name].type != there.type:
+                raise SinkSchemaError(
+                    f"could not write to {target}: its column {there.name!r} is {_type_text(there)}, and that of the"
+                    f" rows is {_type_text(ours[there.name])}; give the old schema=, or another folder"
+                )
+        return "merge"
+
     def _write_corrupt(self, number: int) -> int:
         if not self._corrupt:
             return 0
@@ -311,4 +328,10 @@ class DeltaCommit:
 
     def abort(self) -> None:
         """Discard the rows. The next start removes corrupt rows, Delta's vacuum data files without a transaction."""
-        self._batches.clear()
+        self._discard()
+
+
+def _type_text(field: Any) -> str:
+    """Return the type of a Delta field as text: a name, or JSON of a nested type."""
+    kind = json.loads(field.to_json())["type"]
+    return kind if isinstance(kind, str) else json.dumps(kind)

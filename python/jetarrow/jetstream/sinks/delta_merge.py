@@ -36,6 +36,7 @@ class DeltaMerge(DeltaCommit):
         for attempt in range(_ATTEMPTS):
             before = set(table.file_uris())
             try:
+                self._add_columns(table)
                 self._merge(table, state, number)
                 return len(set(table.file_uris()) - before)
             except library.exceptions.CommitFailedError as error:
@@ -49,6 +50,22 @@ class DeltaMerge(DeltaCommit):
             if table is None or table.transaction_version(target.app_id) != target.version:
                 raise target.locked_error()
         raise AssertionError("unreachable")
+
+    def _add_columns(self, table: Any) -> None:
+        """Add columns that the table lacks, in a transaction of their own.
+
+        A merge that adds columns writes null into the required columns of rows that it does not change (deltalake 1.6).
+        A kill between the two transactions leaves columns of nulls.
+        """
+        target = self._target
+        if self._schema_mode(table) is None:
+            return
+        there = {field.name for field in table.schema().fields}
+        ours = target.library.Schema.from_arrow(target.columns).fields
+        new = [target.library.Field(field.name, field.type, nullable=True) for field in ours if field.name not in there]
+        if new:
+            table.alter.add_columns(new)
+            table.update_incremental()
 
     def _merge(self, table: Any, state: State, number: int) -> None:
         properties, version = self._properties(state, number), table.version()
@@ -85,27 +102,40 @@ class DeltaMerge(DeltaCommit):
     def _changes(self, table: Any, stream: str) -> pyarrow.Table:
         """Return the last change of each key, in the types of the table."""
         pa = needs_pyarrow("to_delta()")
+        columns = self._target.columns
+        assert columns is not None
+        types = self._types(table)
+        schema = columns.append(pa.field(DELETED, pa.bool_()))
+        given = pa.Table.from_batches([batch.select(schema.names) for batch in self._batches], schema)
+        arrays = []
+        for field in types:
+            try:
+                has_column = field.name in columns.names
+                arrays.append(given[field.name].cast(field.type) if has_column else pa.nulls(len(given), field.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SinkSchemaError(
+                    f"could not merge rows into {self._target}: column {field.name!r} is {given[field.name].type}, and"
+                    f" {field.type} in the table: {error}; give a schema= of the table's types"
+                ) from error
+        rows = pa.table([*arrays, given[DELETED]], schema=types.append(schema.field(DELETED)))
+        return changes(rows, self._upsert, partial(self._find, table, stream, types))
+
+    def _types(self, table: Any) -> pyarrow.Schema:
+        """Return the columns of the table; a deletion has null in each column but the key.
+
+        Raises:
+            SinkSchemaError: The columns of rows and table differ, and `evolve` does not allow it.
+        """
+        pa = needs_pyarrow("to_delta()")
         target = self._target
         assert target.columns is not None
         types = pa.schema(table.schema().to_arrow())
-        if wrong := set(target.columns.names) ^ set(types.names):
+        if target.evolve == "fail" and (wrong := set(target.columns.names) ^ set(types.names)):
             raise SinkSchemaError(
                 f"could not merge rows into {target}: columns that only one of the rows and the table has:"
-                f" {', '.join(sorted(wrong))}; give the table's schema=, or another table"
+                f' {", ".join(sorted(wrong))}; give the table\'s schema=, evolve="add", or another table'
             )
-        schema = target.columns.append(pa.field(DELETED, pa.bool_()))
-        rows = pa.Table.from_batches([batch.select(schema.names) for batch in self._batches], schema)
-        for index, name in enumerate(target.columns.names):
-            # A deletion has null in each column but the key.
-            field = pa.field(name, types.field(name).type)
-            try:
-                rows = rows.set_column(index, field, rows.column(index).cast(field.type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise SinkSchemaError(
-                    f"could not merge rows into {target}: column {name!r} is {rows.column(index).type}, and"
-                    f" {field.type} in the table: {error}; give a schema= of the table's types"
-                ) from error
-        return changes(rows, self._upsert, partial(self._find, table, stream, types))
+        return pa.schema([pa.field(field.name, field.type) for field in types])
 
     def _find(self, table: Any, stream: str, types: pyarrow.Schema, subjects: pyarrow.Array) -> pyarrow.Table:
         """Return the rows of the table with some subjects, as `FindRows`."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.arrow import ArrowSchema
     from jetarrow.jetstream.binary_schema import ProtobufSchema
     from jetarrow.jetstream.literals import (
+        Evolve,
         OnDataLoss,
         OnRollback,
         RowFormat,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _SinkOptions(TypedDict, total=False):
-    """Options of both sinks."""
+    """Options of all sinks."""
 
     schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None
     """Schema of the payloads, as in `js.read`; default none."""
@@ -45,8 +46,6 @@ class _SinkOptions(TypedDict, total=False):
     """Maximum wait of a commit for more rows in seconds; default 60."""
     partition_by: str | Sequence[str] | None
     """Partition columns; `date` and `hour` are derived from the timestamp; default none."""
-    compression: SinkCompression
-    """Compression of the Parquet files; default "zstd"."""
     follow: bool
     """Whether `run` follows the stream; default False."""
     durable: str | None
@@ -66,6 +65,8 @@ class _SinkOptions(TypedDict, total=False):
 class ParquetOptions(_SinkOptions, total=False):
     """Options of `js.to_parquet`."""
 
+    compression: SinkCompression
+    """Compression of the Parquet files; default "zstd"."""
     timestamp_unit: TimestampUnit
     """Unit of the timestamps: "ns" (default), or "us"."""
     filesystem: Any
@@ -75,6 +76,8 @@ class ParquetOptions(_SinkOptions, total=False):
 class DeltaOptions(_SinkOptions, total=False):
     """Options of `js.to_delta`."""
 
+    compression: SinkCompression
+    """Compression of the Parquet files; default "zstd"."""
     storage_options: Mapping[str, str] | None
     """Storage options of deltalake; default none."""
     app_id: str | None
@@ -85,3 +88,18 @@ class DeltaOptions(_SinkOptions, total=False):
     """With "upsert": "subject" or the key columns; default none."""
     deletes: SinkDeletes
     """With "upsert": whether "markers" (default) delete rows, or "none" do."""
+    evolve: Evolve
+    """Reaction to columns that the table lacks: "fail" (default), or "add" adds them."""
+
+
+class IcebergOptions(_SinkOptions, total=False):
+    """Options of `js.to_iceberg`."""
+
+    catalog: Any
+    """Name of a catalog in pyiceberg's configuration, or a catalog; default its default catalog."""
+    evolve: Evolve
+    """Reaction to columns that the table lacks: "fail" (default), or "add" adds them."""
+    properties: Mapping[str, str] | None
+    """Table properties of a table that is created; default none."""
+    app_id: str | None
+    """Name of the sink in the table's properties; default `jetarrow:` and the stream's name."""

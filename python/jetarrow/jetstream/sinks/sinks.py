@@ -14,6 +14,7 @@ from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.binary_schema import ProtobufSchema
 from jetarrow.jetstream.json_rules import json_rules
 from jetarrow.jetstream.literals import (
+    Evolve,
     OnDataLoss,
     OnRollback,
     RowFormat,
@@ -159,6 +160,7 @@ class Sinks(ReadVerbs):
         merge: SinkMerge = "append",
         key: str | Sequence[str] | None = None,
         deletes: SinkDeletes = "markers",
+        evolve: Evolve = "fail",
         progress: Progress | bool | None = None,
     ) -> Sink:
         """Archives a stream in a Delta table, each message exactly once despite failures (needs deltalake and pyarrow).
@@ -198,6 +200,9 @@ class Sinks(ReadVerbs):
             key: With "upsert": "subject", or the columns whose values are the key. Default: none.
             deletes: With "upsert": "markers" deletes the rows of a subject after a marker of a key-value bucket or of
                 the server: it was deleted, purged or expired; "none" ignores markers.
+            evolve: Reaction to columns of the rows that the table lacks: "fail" raises `SinkSchemaError`, "add" adds
+                them as nullable columns in the transaction of the rows. A column whose type changed is an error in both
+                cases.
             progress: As `to_parquet`.
 
         Returns:
@@ -211,6 +216,7 @@ class Sinks(ReadVerbs):
         upsert = upsert_of(merge, key, deletes)
         if upsert is not None:
             check_upsert(durable=durable, on_rollback=on_rollback)
+        check_literal("evolve", evolve, Evolve)
         target = DeltaTarget(
             os.fspath(table_uri),
             storage_options=storage_options,
@@ -218,6 +224,7 @@ class Sinks(ReadVerbs):
             partition_by=names_of(partition_by),
             compression="uncompressed" if compression == "none" else compression,
             upsert=upsert,
+            evolve=evolve,
         )
         options = SinkOptions(
             schema=checked_schema(schema, format),
