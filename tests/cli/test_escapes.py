@@ -136,7 +136,7 @@ RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("server", "ls"): [SYSTEM_USER, [*SYSTEM_USER, "--json"]],
     ("server", "report"): [SYSTEM_USER, [*SYSTEM_USER, "--json"]],
     ("sink", "delta"): [[FOREIGN, "table"]],
-    ("sink", "iceberg"): [[FOREIGN, "db.table", "--catalog", "test"]],
+    ("sink", "iceberg"): [["S", "db.table", "--catalog", FOREIGN]],
     ("sink", "ls"): [[f"nix{FOREIGN}/"], [FOREIGN]],
     ("sink", "parquet"): [["S", f"archive{FOREIGN}", "--subject", "s.a"]],
     ("sink", "verify"): [[f"archive{FOREIGN}"]],

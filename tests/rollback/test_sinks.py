@@ -18,13 +18,16 @@ from jetarrow.jetstream.errors import StreamRolledBackError
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.server import NatsServer
 
+from ..sinks.iceberg_tools import NAME, sql_catalog
 from ..tools import until
 from .tools import COUNT, SINCE, STREAM, Copy, publish, with_other_client
 
-KINDS = ["parquet", "delta"]
+KINDS = ["parquet", "delta", "iceberg"]
 
 
 def sink_of(js: Any, kind: str, folder: Path, **options: Any) -> Any:
+    if kind == "iceberg":
+        return js.to_iceberg(STREAM, NAME, catalog=sql_catalog(folder), **options)
     return (js.to_parquet if kind == "parquet" else js.to_delta)(STREAM, folder, **options)
 
 
@@ -32,6 +35,8 @@ def rows(kind: str, folder: Path) -> list[tuple[int, str]]:
     """Returns sequence and word of each archived row, unordered."""
     if kind == "parquet":
         table = ds.dataset(folder, format="parquet", exclude_invalid_files=True).to_table()
+    elif kind == "iceberg":
+        table = sql_catalog(folder).load_table(NAME).scan().to_arrow()
     else:
         import deltalake
 
