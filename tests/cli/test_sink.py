@@ -79,6 +79,17 @@ def test_iceberg(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, ic
     assert (missing.code, "no namespace 'none'" in missing.err) == (1, True)
 
 
+def test_iceberg_with_keys(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, iceberg_catalog: Any) -> None:
+    sync_js.publish_batch(f"{stream}.a", ['{"id": 1}', '{"id": 2}', '{"id": 1}']).raise_for_errors()
+    sync_js.publish(f"{stream}.a", b"", headers={"KV-Operation": "DEL"})
+    run = ["sink", "iceberg", stream, "db.rows", "--catalog", "test", "--schema", "id BIGINT", "--merge", "upsert"]
+    assert cli(*run, "--key", "id", "--deletes", "none", "--json").json["rows"] == 3
+    found = iceberg_catalog.load_table("db.rows").scan().to_arrow().sort_by("seq")
+    assert found["id"].to_pylist() == [2, 1]
+    refused = cli(*run, "--key", "id", "--on-rollback", "continue")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+
+
 def test_delta_evolves(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     deltalake = pytest.importorskip("deltalake")
     sync_js.publish(f"{stream}.a", '{"id": 1}')

@@ -12,11 +12,13 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import deltalake  # imported before the fork
 import jetarrow.sync
 
+from .iceberg_tools import NAME, sql_catalog
 from .kill import finished, run
 
 SCHEMA = {"id": int, "region": str, "value": int}
@@ -26,6 +28,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "column": {"key": ["id"]},
     "columns": {"key": ["id", "region"], "partition_by": "region"},
     "ignored": {"key": ["id"], "deletes": "none"},
+    "iceberg": {"key": ["id", "region"]},
 }
 MARKERS = ({"KV-Operation": "DEL"}, {"KV-Operation": "PURGE"}, {"Nats-Marker-Reason": "MaxAge"})
 # Messages that come before each kill.
@@ -80,23 +83,40 @@ def publish(url: str, sent: list[Message]) -> None:
 def write(url: str, stream: str, folder: str, kind: str, rows: int) -> None:
     with jetarrow.sync.connect(url) as nc:
         js = nc.jetstream()
-        js.to_delta(stream, folder, schema=SCHEMA, merge="upsert", rows=rows, **KEYS[kind]).run()
+        options: dict[str, Any] = {"schema": SCHEMA, "merge": "upsert", "rows": rows, **KEYS[kind]}
+        if kind == "iceberg":
+            js.to_iceberg(stream, NAME, catalog=sql_catalog(folder), **options).run()
+        else:
+            js.to_delta(stream, folder, **options).run()
+
+
+def delta_versions(folder: str) -> Iterator[tuple[int, Any]]:
+    """Positions and rows of the versions of a Delta table."""
+    for commit in deltalake.DeltaTable(folder).history():
+        if record := json.loads(commit.get("jetarrow") or "{}"):
+            yield record["last_seq"], deltalake.DeltaTable(folder, version=commit["version"]).to_pyarrow_table()
+
+
+def iceberg_versions(folder: str) -> Iterator[tuple[int, Any]]:
+    """Positions and rows of the snapshots of an Iceberg table."""
+    table = sql_catalog(folder).load_table(NAME)
+    for snapshot in table.metadata.snapshots:
+        yield (
+            json.loads(snapshot.summary["jetarrow"])["last_seq"],
+            table.scan(snapshot_id=snapshot.snapshot_id).to_arrow(),
+        )
 
 
 def check(url: str, stream: str, folder: str, kind: str, sent: list[Message], versions: Any) -> None:
     """Compare each version of the table with the messages up to its position, and with `js.latest`."""
     options = {name: value for name, value in KEYS[kind].items() if name != "partition_by"}
-    positions = {}
-    for commit in deltalake.DeltaTable(folder).history():
-        if record := json.loads(commit.get("jetarrow") or "{}"):
-            positions[commit["version"]] = record["last_seq"]
-    assert max(positions.values()) == len(sent)
+    tables = list(iceberg_versions(folder) if kind == "iceberg" else delta_versions(folder))
+    assert max(position for position, _ in tables) == len(sent)
     with jetarrow.sync.connect(url) as nc:
         js = nc.jetstream()
-        for version, position in positions.items():
-            table = deltalake.DeltaTable(folder, version=version).to_pyarrow_table().sort_by("seq")
-            found = table.select(["subject", "seq", *SCHEMA]).to_pylist()
-            assert found == expected(sent[:position], **options), (version, position)
+        for position, table in tables:
+            found = table.sort_by("seq").select(["subject", "seq", *SCHEMA]).to_pylist()
+            assert found == expected(sent[:position], **options), position
             if kind == "subject":
                 latest = js.latest(stream, as_of_seq=position).read_all()
                 seqs = dict(zip(latest["subject"].to_pylist(), latest["seq"].to_pylist(), strict=True))
@@ -106,7 +126,7 @@ def check(url: str, stream: str, folder: str, kind: str, sent: list[Message], ve
                 assert {subject: rows[subject] for subject in rows.keys() - broken} == {
                     subject: seqs[subject] for subject in seqs.keys() - broken
                 }
-    versions.value = len(positions)
+    versions.value = len(tables)
 
 
 def main(url: str, stream: str, folder: str, kind: str, kills: int, seed: int) -> str:

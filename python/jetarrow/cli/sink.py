@@ -199,11 +199,17 @@ def iceberg(
     every: Wait = "60s",
     durable: Durable = None,
     app_id: Annotated[str | None, typer.Option(help="Name of this sink in the table's properties.")] = None,
+    merge: Merge = "append",
+    key: Key = None,
+    deletes: Deletes = "markers",
     on_rollback: OnRollback = "fail",
     evolve: EvolveColumns = "fail",
     follow: Follow = False,
 ) -> None:
-    """Writes an Iceberg table; after any interruption the next run resumes at the last commit."""
+    """Writes an Iceberg table; after any interruption the next run resumes at the last commit.
+
+    With --merge upsert the table has one row for each key, the last one.
+    """
     options = _options(
         schema=schema,
         format=payload,
@@ -221,6 +227,9 @@ def iceberg(
         evolve=evolve,
         app_id=app_id,
         catalog=catalog,
+        merge=merge,
+        key=_names(key),
+        deletes=deletes,
         follow=follow,
     )
     _run(session, partial(session.js.to_iceberg, stream, target, **options), target, corrupt="beside it")

@@ -12,12 +12,22 @@ from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.binary_schema import ProtobufSchema
 from jetarrow.jetstream.json_rules import json_rules
-from jetarrow.jetstream.literals import Evolve, OnDataLoss, OnRollback, RowFormat, TimestampNumbers, check_literal
+from jetarrow.jetstream.literals import (
+    Evolve,
+    OnDataLoss,
+    OnRollback,
+    RowFormat,
+    SinkDeletes,
+    SinkMerge,
+    TimestampNumbers,
+    check_literal,
+)
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
 from jetarrow.jetstream.sinks.iceberg import IcebergTarget
 from jetarrow.jetstream.sinks.sink import Sink
 from jetarrow.jetstream.sinks.sinks import Sinks
+from jetarrow.jetstream.sinks.upsert import check_upsert, upsert_of
 
 
 class IcebergSinks(Sinks):
@@ -49,6 +59,9 @@ class IcebergSinks(Sinks):
         evolve: Evolve = "fail",
         properties: Mapping[str, str] | None = None,
         app_id: str | None = None,
+        merge: SinkMerge = "append",
+        key: str | Sequence[str] | None = None,
+        deletes: SinkDeletes = "markers",
         progress: Progress | bool | None = None,
     ) -> Sink:
         """Archives a stream in an Iceberg table, each message exactly once despite failures (needs pyiceberg).
@@ -86,6 +99,9 @@ class IcebergSinks(Sinks):
             properties: Table properties of a table that is created, such as `write.parquet.compression-codec`. Default:
                 those of pyiceberg.
             app_id: Name of this sink in the table's properties. Default: `jetarrow:` and the stream's name.
+            merge: As `to_delta`: "append", or "upsert" for one row for each key.
+            key: As `to_delta`.
+            deletes: As `to_delta`.
             progress: As `to_parquet`.
 
         Returns:
@@ -96,6 +112,9 @@ class IcebergSinks(Sinks):
             UnsupportedError: pyiceberg or pyarrow is not installed.
         """
         check_literal("evolve", evolve, Evolve)
+        upsert = upsert_of(merge, key, deletes)
+        if upsert is not None:
+            check_upsert(durable=durable, on_rollback=on_rollback)
         target = IcebergTarget(
             table,
             catalog=catalog,
@@ -103,6 +122,7 @@ class IcebergSinks(Sinks):
             partition_by=names_of(partition_by),
             properties=properties,
             evolve=evolve,
+            upsert=upsert,
         )
         options = SinkOptions(
             schema=checked_schema(schema, format),
@@ -120,5 +140,6 @@ class IcebergSinks(Sinks):
             on_rollback=on_rollback,
             rows=rows,
             escaped=True,
+            upsert=upsert,
         )
         return self._sink(stream, target, options, seconds, progress)
