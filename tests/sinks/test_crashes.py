@@ -15,6 +15,8 @@ from jetarrow.js.errors import SinkLockedError
 from pyarrow.fs import FileSelector, PyFileSystem
 
 from ..crash_points import Point, at_each_request
+from .iceberg_tools import NAME, sql_catalog
+from .iceberg_tools import seqs as iceberg_seqs
 from .kill import Deadly
 from .tools import SCHEMA, fill, readings, seqs
 
@@ -49,6 +51,32 @@ async def test_at_each_request(js: JetStreamContext, nats_url: str, tmp_path: Pa
             assert seqs(folder) == list(range(1, 13)), (str(point), error)
             if durable:
                 assert (await js.stream_info(name)).state.messages == 0, str(point)
+
+        try:
+            assert await at_each_request(failing, verb, prepare=prepare, check=check) > 1
+        finally:
+            await js.delete_stream(name)
+
+
+async def test_iceberg_at_each_request(js: JetStreamContext, nats_url: str, tmp_path: Path) -> None:
+    """A sink of Iceberg whose requests to the server fail writes each row once."""
+    name, folder = "CRASHICE", tmp_path / "tables"
+    options: dict[str, Any] = {"schema": SCHEMA, "rows": 5}
+
+    async with await jetarrow.connect(nats_url) as failing:
+
+        async def prepare() -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+            await js.delete_stream(name) if name in [each async for each in js.stream_names()] else None
+            await js.add_stream(name=name, subjects=[f"{name}.>"])
+            await fill(js, name, 13)
+
+        async def verb() -> None:
+            await failing.jetstream().to_iceberg(name, NAME, catalog=sql_catalog(folder), **options).run()
+
+        async def check(point: Point, error: BaseException | None) -> None:
+            await js.to_iceberg(name, NAME, catalog=sql_catalog(folder), **options).run()
+            assert iceberg_seqs(sql_catalog(folder)) == list(range(1, 13)), (str(point), error)
 
         try:
             assert await at_each_request(failing, verb, prepare=prepare, check=check) > 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlencode
 
 import boto3
@@ -16,9 +18,11 @@ import pytest
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import SinkError, SinkLockedError
 from pyarrow.fs import FileSystem, FileType
+from pyiceberg.catalog.sql import SqlCatalog
 
-from ..tools import free_port, wait_until
-from .tools import SCHEMA, fill
+from ..tools import free_port, store, wait_until
+from .iceberg_tools import NAME, seqs
+from .tools import SCHEMA, fill, readings
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +100,30 @@ async def test_delta(js: JetStreamContext, stream: str, bucket: str, endpoint: s
         assert (result.rows, result.corrupt) == (rows, bool(rows))
     found = deltalake.DeltaTable(table, storage_options=options).to_pyarrow_table()
     assert sorted(found["seq"].to_pylist()) == list(range(1, 21))
+
+
+async def test_iceberg(js: JetStreamContext, stream: str, bucket: str, endpoint: str, tmp_path: Path) -> None:
+    """Rows that cannot be decoded are in the bucket too; those of an incomplete commit are removed there."""
+    options = {"s3.endpoint": f"http://{endpoint}", "s3.region": "us-east-1"}
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    catalog = SqlCatalog("test", uri=uri, warehouse=f"s3://{bucket}/tables", **options)
+    catalog.create_namespace("db")
+    await store(js, f"{stream}.a", [*readings(1, 21), b"no"])
+    assert await js.to_iceberg(stream, NAME, catalog=catalog, schema=SCHEMA, rows=10).run() == (20, 2, 1, 20, 1)
+    client = boto3.client("s3", endpoint_url=f"http://{endpoint}", region_name="us-east-1")
+
+    def corrupt() -> list[str]:
+        found = client.list_objects_v2(Bucket=bucket).get("Contents", [])
+        return [item["Key"] for item in found if re.search(r"-corrupt/.*\.parquet", item["Key"])]
+
+    (first,) = corrupt()
+    left = f"{first.rpartition('/')[0]}/{4:020d}-{'0' * 32}.parquet"
+    client.put_object(Bucket=bucket, Key=left, Body=b"incomplete")
+    await store(js, f"{stream}.a", [b"no"])
+    assert (await js.to_iceberg(stream, NAME, catalog=catalog, schema=SCHEMA).run()).corrupt == 1
+    assert len(corrupt()) == 2
+    assert left not in corrupt()
+    assert seqs(catalog) == list(range(1, 21))
+    broken = SqlCatalog("test", uri=uri, **{**options, "s3.endpoint": "http://127.0.0.1:1"})
+    with pytest.raises(SinkError, match=r"could not open db\.rows"):
+        await js.to_iceberg(stream, NAME, catalog=broken, schema=SCHEMA).run()
