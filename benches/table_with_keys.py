@@ -1,4 +1,4 @@
-"""Measures `to_delta(merge="upsert")`: 1,000,000 rows over 100,000 keys, and equal commits to tables of other sizes.
+"""Measures `merge="upsert"` of Delta and Iceberg sinks: 1,000,000 rows over 100,000 keys, and tables of other sizes.
 
     python benches/table_with_keys.py [ROWS]
 
@@ -19,6 +19,7 @@ import deltalake
 import jetarrow.sync
 import pyarrow as pa
 from jetarrow.server import NatsServer
+from pyiceberg.catalog.sql import SqlCatalog
 
 SCHEMA = {"id": int, "price": float, "note": str}
 # Messages of a commit.
@@ -68,6 +69,31 @@ def run(js: Any, stream: str, **options: Any) -> None:
             print(line, flush=True)
 
 
+def iceberg(js: Any, stream: str, **options: Any) -> None:
+    """Archive a stream in an Iceberg table and print the time of its commits."""
+    with tempfile.TemporaryDirectory() as place:
+        catalog = SqlCatalog("bench", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}/tables")
+        catalog.create_namespace("db")
+        times = []
+        with js.to_iceberg(stream, "db.rows", catalog=catalog, schema=SCHEMA, rows=COMMIT, **options) as sink:
+            while True:
+                start = time.perf_counter()
+                if not sink.step().rows:
+                    break
+                times.append(time.perf_counter() - start)
+        files = [task.file for task in catalog.load_table("db.rows").scan().plan_files()]
+        live, count = sum(file.file_size_in_bytes for file in files) / 1e6, sum(file.record_count for file in files)
+        stored = sum(path.stat().st_size for path in Path(place).rglob("*.parquet")) / 1e6
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        total, rows = sum(times), js.stream_info(stream).state.messages
+        for line in (
+            f"iceberg {options or 'append'}: {count:,} rows, {total:.1f} s, {rows / total:,.0f} rows/s",
+            f"  commits {times[0]:.2f} (first), {times[-1]:.2f} (last), {total / len(times):.2f} s (mean)",
+            f"  table {live:.1f} MB in {len(files)} files, with old files {stored:.1f} MB; {memory:.0f} MB of memory",
+        ):
+            print(line, flush=True)
+
+
 def grow(js: Any, keys: int) -> None:
     """Print the time of one commit to a table of a number of keys."""
     stream = f"K{keys}"
@@ -99,6 +125,9 @@ def main() -> None:
         run(js, "S")
         run(js, "S", merge="upsert", key="subject")
         run(js, "S", merge="upsert", key=["id"])
+        iceberg(js, "S")
+        iceberg(js, "S", merge="upsert", key="subject")
+        iceberg(js, "S", merge="upsert", key=["id"])
         for keys in (10_000, 100_000, 1_000_000):
             grow(js, min(keys, count))
 
