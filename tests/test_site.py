@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ADDRESS = "nats://localhost:4222"
 # Pages whose programs run here, in order, on one server per page. The output of a program is the block below it.
-PROGRAMS = ["index", "start", "publish", "consume", "read", "doctor"]
+PROGRAMS = ["archive-scan", "index", "start", "publish", "consume", "read", "doctor"]
 # Tests that run the programs of the other pages.
 ELSEWHERE = {
     "data": "test_cookbook.py",

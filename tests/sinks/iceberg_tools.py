@@ -41,3 +41,9 @@ def expire(table: Table) -> None:
     current = table.metadata.current_snapshot_id
     others = [each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id != current]
     table.maintenance.expire_snapshots().by_ids(others).commit()
+
+
+def corrupt_files(catalog: Any) -> list[Path]:
+    """The files of undecodable rows."""
+    location = Path(catalog.load_table(NAME).location().removeprefix("file://"))
+    return sorted(location.with_name(f"{location.name}-corrupt").rglob("*.parquet"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,16 @@ from jetarrow.js.errors import (
     StreamRecreatedError,
 )
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 
 from ..tools import fill_sync, store
-from .iceberg_tools import NAME, append, expire, rows, seqs, sql_catalog
+from .iceberg_tools import NAME, corrupt_files, rows, seqs, sql_catalog
 from .tools import SCHEMA, fill, readings
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
     return sql_catalog(tmp_path)
-
-
-def corrupt_files(catalog: SqlCatalog) -> list[Path]:
-    location = Path(catalog.load_table(NAME).location().removeprefix("file://"))
-    return sorted(location.with_name(f"{location.name}-corrupt").rglob("*.parquet"))
 
 
 async def test_all_messages_and_later_ones(js: JetStreamContext, stream: str, catalog: SqlCatalog) -> None:
@@ -102,6 +98,39 @@ async def test_partitions_of_an_existing_table_are_kept(js: JetStreamContext, st
     assert catalog.load_table(NAME).scan(row_filter="region = 'us'").to_arrow()["seq"].to_pylist() == [4, 1]
 
 
+async def test_names_of_columns_with_any_characters(js: JetStreamContext, stream: str, catalog: SqlCatalog) -> None:
+    first = {"a.b": int, "größe": str, "a b": str}
+    values = [{"a.b": 1, "größe": "x", "a b": "y"}, {"a.b": 2, "größe": "x/ÿ z", "a b": None}]
+    await js.publish_batch(f"{stream}.a", [json.dumps(value).encode() for value in values])
+    await js.to_iceberg(stream, NAME, catalog=catalog, schema=first, partition_by=["größe", "a.b"]).run()
+    await js.publish(f"{stream}.a", b'{"a.b": 3, "1.x": 4}')
+    wide = {**first, "1.x": int}
+    await js.to_iceberg(stream, NAME, catalog=catalog, schema=wide, partition_by=["größe", "a.b"], evolve="add").run()
+    assert rows(catalog).select(list(wide)).to_pylist() == [
+        *({**value, "1.x": None} for value in values),
+        {"a.b": 3, "größe": None, "a b": None, "1.x": 4},
+    ]
+
+
+async def test_transforms_of_partitions_need_pyiceberg_core(
+    js: JetStreamContext, stream: str, catalog: SqlCatalog
+) -> None:
+    await fill(js, stream, 4)
+    await js.to_iceberg(stream, NAME, catalog=catalog, schema=SCHEMA).run()
+    with catalog.load_table(NAME).update_spec() as update:
+        update.add_field("timestamp", DayTransform(), "day")
+        update.add_field("id", BucketTransform(2), "bucket")
+    await fill(js, stream, 11, start=4)
+    sink = js.to_iceberg(stream, NAME, catalog=catalog, schema=SCHEMA)
+    if find_spec("pyiceberg_core") is None:
+        with pytest.raises(UnsupportedError, match="pyiceberg-core"):
+            await sink.run()
+        assert seqs(catalog) == [1, 2, 3]
+    else:
+        assert (await sink.run()).files == 2
+        assert seqs(catalog) == list(range(1, 11))
+
+
 async def test_float_partitions_are_refused_before_a_commit(
     js: JetStreamContext, stream: str, catalog: SqlCatalog
 ) -> None:
@@ -168,166 +197,6 @@ async def test_two_sinks_of_one_table(js: JetStreamContext, stream: str, catalog
             await slow.step()
         assert (await slow.step()).rows == 0
     assert rows(catalog).num_rows == 30
-
-
-async def test_position_survives_the_expiry_of_snapshots(
-    js: JetStreamContext, stream: str, catalog: SqlCatalog
-) -> None:
-    def sink() -> Any:
-        return js.to_iceberg(stream, NAME, catalog=catalog, schema="infer", rows=4)
-
-    await fill(js, stream, 11)
-    await sink().run()
-    for first, others, is_expired in ((11, 0, True), (21, 2, False), (31, 2, True)):
-        for _ in range(others):
-            append(catalog.load_table(NAME))
-        if is_expired:
-            expire(catalog.load_table(NAME))
-        assert await sink().lag() == 0
-        await fill(js, stream, first + 10, start=first)
-        assert (await sink().run()).first_seq == first
-    assert [seq for seq in seqs(catalog) if seq > 0] == list(range(1, 41))
-
-
-async def test_rollback_of_the_table_rolls_the_position_back(
-    js: JetStreamContext, stream: str, catalog: SqlCatalog
-) -> None:
-    def sink() -> Any:
-        return js.to_iceberg(stream, NAME, catalog=catalog, schema=SCHEMA, rows=4)
-
-    def roll_back(to: int) -> None:
-        catalog.load_table(NAME).manage_snapshots().rollback_to_snapshot(to).commit()
-
-    await fill(js, stream, 11)
-    await sink().run()
-    first, _, _ = catalog.load_table(NAME).metadata.snapshots
-    roll_back(first.snapshot_id)
-    assert seqs(catalog) == [1, 2, 3, 4]
-    assert (await sink().run()).first_seq == 5
-    assert seqs(catalog) == list(range(1, 11))
-    # The earlier position is expired, and the later one is that of rows that the table lacks.
-    append(catalog.load_table(NAME))
-    await fill(js, stream, 13, start=11)
-    await sink().run()
-    table = catalog.load_table(NAME)
-    other = table.metadata.snapshots[-2]
-    roll_back(other.snapshot_id)
-    table = catalog.load_table(NAME)
-    table.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in table.metadata.snapshots[:-2]]).commit()
-    with pytest.raises(SinkError, match="rolled back behind its commit of sequence 12"):
-        await sink().run()
-
-
-def test_commit_of_another_writer_is_retried(
-    sync_js: jetarrow.sync.JetStream, stream: str, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A row of a user comes between the last look at the table and the commit, several times."""
-    fill_sync(sync_js, stream, 10)
-    sync_js.to_iceberg(stream, NAME, catalog=catalog).run()
-    fill_sync(sync_js, stream, 10)
-    commit_table, others = catalog.commit_table, []
-
-    def overtaken(*args: Any) -> Any:
-        if len(others) < 6:
-            others.append(len(others))
-            with monkeypatch.context() as usual:
-                usual.setattr(catalog, "commit_table", commit_table)
-                append(catalog.load_table(NAME), -len(others))
-        return commit_table(*args)
-
-    monkeypatch.setattr(catalog, "commit_table", overtaken)
-    assert sync_js.to_iceberg(stream, NAME, catalog=catalog).run() == (10, 1, 11, 20, 0)
-    assert len(others) == 6
-    assert seqs(catalog) == [*range(-6, 0), *range(1, 21)]
-    location = Path(catalog.load_table(NAME).location().removeprefix("file://"))
-    # The rows were written once.
-    assert len(list(location.rglob("*.parquet"))) == 8
-
-
-def test_second_sink_with_the_same_app_id_is_detected_in_the_commit(
-    sync_js: jetarrow.sync.JetStream, stream: str, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill_sync(sync_js, stream, 10)
-    sync_js.to_iceberg(stream, NAME, catalog=catalog).run()
-    sync_js.publish_batch(f"{stream}.a", [b'{"id": 1, "region": "eu"}', b"no"]).raise_for_errors()
-    commit_table = catalog.commit_table
-
-    def overtaken(*args: Any) -> Any:
-        monkeypatch.setattr(catalog, "commit_table", commit_table)
-        assert sync_js.to_iceberg(stream, NAME, catalog=catalog).run().rows == 2
-        return commit_table(*args)
-
-    monkeypatch.setattr(catalog, "commit_table", overtaken)
-    with pytest.raises(SinkLockedError, match="another sink with the app_id"):
-        sync_js.to_iceberg(stream, NAME, catalog=catalog).run()
-    assert seqs(catalog) == list(range(1, 13))
-
-
-def test_loser_of_a_commit_removes_its_undecodable_rows(
-    sync_js: jetarrow.sync.JetStream, stream: str, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options: dict[str, Any] = {"catalog": catalog, "schema": SCHEMA}
-    sync_js.publish_batch(f"{stream}.a", readings(1, 4)).raise_for_errors()
-    sync_js.to_iceberg(stream, NAME, **options).run()
-    sync_js.publish_batch(f"{stream}.a", [b"no"]).raise_for_errors()
-    commit_table = catalog.commit_table
-
-    def overtaken(*args: Any) -> Any:
-        monkeypatch.setattr(catalog, "commit_table", commit_table)
-        assert sync_js.to_iceberg(stream, NAME, **options).run().corrupt == 1
-        return commit_table(*args)
-
-    monkeypatch.setattr(catalog, "commit_table", overtaken)
-    with pytest.raises(SinkLockedError):
-        sync_js.to_iceberg(stream, NAME, **options).run()
-    (file,) = corrupt_files(catalog)
-    assert pq.read_table(file, partitioning=None)["seq"].to_pylist() == [4]
-
-
-@pytest.mark.parametrize("has_landed", [True, False])
-def test_unknown_outcome_of_a_commit_is_looked_up(
-    sync_js: jetarrow.sync.JetStream,
-    stream: str,
-    catalog: SqlCatalog,
-    monkeypatch: pytest.MonkeyPatch,
-    has_landed: bool,
-) -> None:
-    fill_sync(sync_js, stream, 10)
-    commit_table, calls = catalog.commit_table, []
-
-    def lost(*args: Any) -> Any:
-        calls.append(args)
-        if has_landed or len(calls) > 1:
-            answer = commit_table(*args)
-            if len(calls) > 1:
-                return answer
-        raise ConnectionResetError("connection reset by https://user:secret@catalog")
-
-    monkeypatch.setattr(catalog, "commit_table", lost)
-    assert sync_js.to_iceberg(stream, NAME, catalog=catalog).run() == (10, 1, 1, 10, 0)
-    assert len(calls) == (1 if has_landed else 2)
-    assert seqs(catalog) == list(range(1, 11))
-
-
-def test_catalog_that_fails_is_an_error_without_secrets(
-    sync_js: jetarrow.sync.JetStream, stream: str, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill_sync(sync_js, stream, 10)
-    sync_js.to_iceberg(stream, NAME, catalog=catalog, rows=5).step()
-    commit_table, calls = catalog.commit_table, []
-
-    def failing(*args: Any) -> Any:
-        calls.append(args)
-        raise ConnectionRefusedError("refused by https://user:secret@catalog")
-
-    with sync_js.to_iceberg(stream, NAME, catalog=catalog, rows=5) as sink:
-        monkeypatch.setattr(catalog, "commit_table", failing)
-        with pytest.raises(SinkError, match=r"could not commit to db.rows: refused by https://\*\*\*@catalog"):
-            sink.step()
-        assert len(calls) == 3
-        monkeypatch.setattr(catalog, "commit_table", commit_table)
-        assert sink.step().rows == 5
-    assert seqs(catalog) == list(range(1, 11))
 
 
 async def test_errors(

@@ -14,7 +14,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
-from jetarrow.jetstream.binary_schema import BinaryColumns, binary_schema
+from jetarrow.jetstream.binary_schema import BinaryColumns
 from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
 from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.literals import (
@@ -29,6 +29,7 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.registry import RegisteredSchema, SchemaRegistry, payload_of, payload_schema, with_payload
 from jetarrow.jetstream.rollback import error_without_marks, verify
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.jetstream.sinks.durable import decode_batch, open_consumer
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 class SinkOptions:
     """Options of a sink that do not depend on its target."""
 
-    # With a binary format as `binary_schema` returns it.
+    # With a binary format as `payload_schema` returns it.
     schema: Any
     format: RowFormat
     flatten: bool
@@ -63,12 +64,14 @@ class SinkOptions:
     # Whether names of folders are escaped, as in Delta tables.
     escaped: bool = False
     upsert: Upsert | None = None
+    # With a binary format: the registry whose ids payloads begin with.
+    registry: SchemaRegistry | None = None
 
 
-def checked_schema(schema: Any, format: RowFormat) -> Any:
-    """Return a checked `schema=`: as `binary_schema` returns it with a binary format."""
+def checked_schema(schema: Any, format: RowFormat, registry: SchemaRegistry | None) -> Any:
+    """Return a checked `schema=`: as `payload_schema` returns it with a binary format."""
     check_literal("format", format, RowFormat)
-    return binary_schema(format, schema) if format in BINARY_FORMATS else schema
+    return payload_schema(format, schema, registry) if format in BINARY_FORMATS else schema
 
 
 def names_of(given: str | Sequence[str] | None) -> list[str]:
@@ -92,14 +95,14 @@ async def begin(
             " other messages; archive it in another place"
         )
     back = None if state is None else await _rolled_back(js._api, info, state, options.on_rollback)
-    schema = await _schema(js, stream, options, state)
-    if state is None:
-        state = State(stream, created, schema=None if schema is None else to_text(schema))
+    schema, payloads = await _schemas(js, stream, options, state)
     state = replace(
-        back or state,
+        back or state or State(stream, created),
+        schema=None if schema is None else to_text(with_payload(schema, payloads)),
         rules=(options.rules.time_zone, options.rules.timestamp_numbers),
         subjects=tuple(names_of(options.subjects)),
         durable=options.durable,
+        payload=options.format,
     )
     shape = Shape(
         schema=schema,
@@ -119,7 +122,6 @@ async def begin(
             start_time=options.start_time,
             rows=options.rows,
         )
-        payloads = options.schema if options.format in BINARY_FORMATS else schema
         decode = partial(
             decode_batch, schema=payloads, format=options.format, rules=options.rules, unit=options.timestamp_unit
         )
@@ -138,7 +140,7 @@ async def begin(
         js._api,
         stream,
         subjects=options.subjects,
-        schema=options.schema if options.format in BINARY_FORMATS else schema,
+        schema=payloads,
         format=options.format,
         timestamp_unit=options.timestamp_unit,
         rules=options.rules,
@@ -175,21 +177,39 @@ async def _rolled_back(
     return state.rolled_back_to(good)
 
 
-async def _schema(js: ReadVerbs, stream: str, options: SinkOptions, state: State | None) -> pyarrow.Schema | None:
-    """Return the fields of `value`: those of the option, or those inferred at the first start."""
-    if options.schema is None:
-        return None
+async def _schemas(
+    js: ReadVerbs, stream: str, options: SinkOptions, state: State | None
+) -> tuple[pyarrow.Schema | None, Any]:
+    """Return the fields of `value`, and `schema=` of the read: those of the options, or of the first start."""
+    pa = needs_pyarrow("a sink")
     if options.format in BINARY_FORMATS:
-        columns: pyarrow.Schema = needs_pyarrow("a sink").schema(BinaryColumns(options.schema))
-        return columns
+        payloads = options.schema
+        if payloads is None and state is not None and state.schema is not None:
+            payloads = payload_of(from_text(state.schema), options.registry)
+        if payloads is None:
+            payloads = await _first(js, stream, options)
+        if isinstance(payloads, RegisteredSchema):
+            return pa.schema(payloads), payloads
+        return pa.schema(BinaryColumns(payloads)), payloads
+    if options.schema is None:
+        return None, None
     if options.schema != "infer":
-        schema: pyarrow.Schema = needs_pyarrow("a sink").schema(arrow_schema(options.schema))
-        return schema
-    if state is not None and state.schema is not None:
-        return from_text(state.schema)
-    async with js.read(stream, subjects=options.subjects, schema="infer", start_seq=options.start_seq) as reader:
+        given = pa.schema(arrow_schema(options.schema))
+    elif state is not None and state.schema is not None:
+        given = from_text(state.schema)
+    else:
+        given = await _first(js, stream, options)
+    return given, given
+
+
+async def _first(js: ReadVerbs, stream: str, options: SinkOptions) -> Any:
+    """Return the schema of the first messages."""
+    schema = None if options.format in BINARY_FORMATS else "infer"
+    more: dict[str, Any] = {"format": options.format, "registry": options.registry, "schema": schema}
+    async with js.read(stream, subjects=options.subjects, start_seq=options.start_seq, **more) as reader:
         await reader._open()
-        return reader.inferred
+        # That of a registry has more than its columns.
+        return reader.inferred if schema == "infer" else reader._inferred
 
 
 def _open_range(api: JetStreamApi, stream: str, **options: Any) -> Reader:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.core.errors import UnsupportedError
@@ -61,6 +61,7 @@ class DeltaTarget:
         partition_by: Sequence[str],
         compression: str,
         upsert: Upsert | None = None,
+        merge: Callable[[DeltaTarget, Upsert], DeltaCommit] | None = None,
         evolve: Evolve = "fail",
     ) -> None:
         needs_pyarrow("to_delta()")
@@ -77,6 +78,8 @@ class DeltaTarget:
         self.partition_by = list(partition_by)
         self.compression = compression
         self.upsert = upsert
+        # Starts a commit to a table with keys.
+        self._merge = merge
         self.evolve = evolve
         # Last sequence that this sink has committed, and the number of its commits.
         self.version: int | None = None
@@ -177,11 +180,9 @@ class DeltaTarget:
 
     def begin(self) -> DeltaCommit:
         """Start a commit."""
-        if self.upsert is None:
+        if self.upsert is None or self._merge is None:
             return DeltaCommit(self)
-        from jetarrow.jetstream.sinks.delta_merge import DeltaMerge
-
-        return DeltaMerge(self, self.upsert)
+        return self._merge(self, self.upsert)
 
     def compact(self) -> int:
         """Compact small files by the table's `optimize`; return the decrease of the number of files."""

@@ -55,6 +55,17 @@ class _SingleAttempt:
             raise _Conflict(str(error)) from error
 
 
+def _without_history(metadata: Any) -> Any:
+    """Return metadata without the snapshots that a commit does not need.
+
+    pyiceberg copies the metadata about 15 times per commit. The catalog applies the commit to its own.
+    """
+    needed = {ref.snapshot_id for ref in metadata.refs.values()} | {metadata.current_snapshot_id}
+    snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in needed]
+    log = [entry for entry in metadata.snapshot_log if entry.snapshot_id in needed]
+    return metadata.model_copy(update={"snapshots": snapshots, "snapshot_log": log})
+
+
 class DataFiles:
     """Data files of a commit, with the layout that they were written for."""
 
@@ -181,7 +192,7 @@ class IcebergCommit(BufferedRows):
         fit = self._check_columns(table, columns)
         once = Table(
             table.name(),
-            table.metadata,
+            _without_history(table.metadata),
             table.metadata_location,
             table.io,
             _SingleAttempt(table.catalog),  # type: ignore[arg-type]

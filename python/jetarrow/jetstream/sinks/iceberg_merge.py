@@ -16,8 +16,6 @@ from jetarrow.jetstream.sinks.upsert import DELETED, Upsert, changes
 if TYPE_CHECKING:
     import pyarrow
 
-    from jetarrow.jetstream.sinks.iceberg import IcebergTarget
-
 # Columns of a comparison with the table.
 _ROW, _NEW_SEQ = "_jetarrow_row", "_jetarrow_seq"
 
@@ -25,7 +23,7 @@ _ROW, _NEW_SEQ = "_jetarrow_row", "_jetarrow_seq"
 class IcebergMerge(IcebergCommit):
     """Rows and deletions of one transaction."""
 
-    def __init__(self, target: IcebergTarget, upsert: Upsert) -> None:
+    def __init__(self, target: Any, upsert: Upsert) -> None:
         super().__init__(target)
         self._upsert = upsert
         # Data files that the snapshot replaces.

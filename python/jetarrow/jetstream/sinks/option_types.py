@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TimestampUnit,
     )
     from jetarrow.jetstream.progress import Progress
+    from jetarrow.jetstream.registry import SchemaRegistry
 
 
 class _SinkOptions(TypedDict, total=False):
@@ -32,6 +33,8 @@ class _SinkOptions(TypedDict, total=False):
     """Schema of the payloads, as in `js.read`; default none."""
     format: RowFormat
     """Encoding of payloads: "json" (default), "avro" or "protobuf"."""
+    registry: SchemaRegistry | str | None
+    """Schema registry whose ids payloads begin with, its URL or a `jetarrow.SchemaRegistry`; default none."""
     flatten: bool
     """Whether the fields of `value` are columns of the table; default True."""
     subjects: str | Sequence[str] | None

@@ -62,7 +62,7 @@ CountLag = Callable[[State | None], Awaitable[int]]
 
 
 class Sink:
-    """Writes a stream to a table exactly once. Created by `js.to_parquet` and `js.to_delta`; opened at the first use.
+    """Writes a stream to a table exactly once. Created by `js.to_parquet` and its siblings; opened at first use.
 
     `run()` ends with the stream's present messages, or never with `follow=True`. `step()` makes one commit. The end of
     an `async with` block closes the sink.
@@ -274,6 +274,7 @@ class Sink:
 
         Raises:
             SinkError: As `run`.
+            UnsupportedError: The table is one of Iceberg, which other programs compact.
         """
         async with self._busy:
             self._check_open()

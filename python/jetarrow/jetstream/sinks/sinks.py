@@ -27,8 +27,10 @@ from jetarrow.jetstream.literals import (
 )
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.read import ReadVerbs
+from jetarrow.jetstream.registry import SchemaRegistry, registry_of
 from jetarrow.jetstream.sinks.begin import SinkOptions, begin, checked_schema, names_of
 from jetarrow.jetstream.sinks.delta import DeltaTarget
+from jetarrow.jetstream.sinks.delta_merge import DeltaMerge
 from jetarrow.jetstream.sinks.lag import Start, count_lag
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.sink import Sink, Target
@@ -46,6 +48,7 @@ class Sinks(ReadVerbs):
         *,
         schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | ProtobufSchema | type | None = None,
         format: RowFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
         start_seq: int | None = None,
@@ -75,6 +78,7 @@ class Sinks(ReadVerbs):
             schema: Schema for JSON payloads, as in `js.read`. Undecodable rows are written to `_corrupt/` with their
                 payload. "infer" infers the schema once, at the first start.
             format: "json", "avro" or "protobuf", as in `js.read`.
+            registry: As `js.read`. Without `schema` the archive keeps that of the first message.
             flatten: Whether the fields of `value` are columns of the table; False keeps the struct.
             subjects: Subject filters that do not overlap. Default: all.
             start_seq: First sequence at the first start. Default: the stream's first one.
@@ -114,9 +118,11 @@ class Sinks(ReadVerbs):
             compression=compression,
             rows=rows,
         )
+        place = registry_of(self._api.session, registry, format)
         options = SinkOptions(
-            schema=checked_schema(schema, format),
+            schema=checked_schema(schema, format, place),
             format=format,
+            registry=place,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
@@ -141,6 +147,7 @@ class Sinks(ReadVerbs):
         *,
         schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | ProtobufSchema | type | None = None,
         format: RowFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
         start_seq: int | None = None,
@@ -178,6 +185,7 @@ class Sinks(ReadVerbs):
             table_uri: A folder, or a URI that deltalake opens; the table is created if it does not exist.
             schema: As `to_parquet`.
             format: As `to_parquet`.
+            registry: As `to_parquet`.
             flatten: As `to_parquet`.
             subjects: As `to_parquet`.
             start_seq: As `to_parquet`.
@@ -224,11 +232,14 @@ class Sinks(ReadVerbs):
             partition_by=names_of(partition_by),
             compression="uncompressed" if compression == "none" else compression,
             upsert=upsert,
+            merge=DeltaMerge,
             evolve=evolve,
         )
+        place = registry_of(self._api.session, registry, format)
         options = SinkOptions(
-            schema=checked_schema(schema, format),
+            schema=checked_schema(schema, format, place),
             format=format,
+            registry=place,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,

@@ -23,6 +23,7 @@ from jetarrow.jetstream.literals import (
     check_literal,
 )
 from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.registry import SchemaRegistry, registry_of
 from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
 from jetarrow.jetstream.sinks.iceberg import IcebergTarget
 from jetarrow.jetstream.sinks.sink import Sink
@@ -34,7 +35,7 @@ class IcebergSinks(Sinks):
     """The verbs that archive a stream exactly once, with that for Iceberg tables."""
 
     @suggests_keywords
-    @with_entries_of(Sinks.to_parquet)
+    @with_entries_of(Sinks.to_parquet, Sinks.to_delta)
     def to_iceberg(
         self,
         stream: str,
@@ -43,6 +44,7 @@ class IcebergSinks(Sinks):
         catalog: Any = None,
         schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | ProtobufSchema | type | None = None,
         format: RowFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
         start_seq: int | None = None,
@@ -79,6 +81,7 @@ class IcebergSinks(Sinks):
                 default catalog of the configuration.
             schema: As `to_parquet`.
             format: As `to_parquet`.
+            registry: As `to_parquet`.
             flatten: As `to_parquet`.
             subjects: As `to_parquet`.
             start_seq: As `to_parquet`.
@@ -99,7 +102,7 @@ class IcebergSinks(Sinks):
             properties: Table properties of a table that is created, such as `write.parquet.compression-codec`. Default:
                 those of pyiceberg.
             app_id: Name of this sink in the table's properties. Default: `jetarrow:` and the stream's name.
-            merge: As `to_delta`: "append", or "upsert" for one row for each key.
+            merge: As `to_delta`.
             key: As `to_delta`.
             deletes: As `to_delta`.
             progress: As `to_parquet`.
@@ -124,9 +127,11 @@ class IcebergSinks(Sinks):
             evolve=evolve,
             upsert=upsert,
         )
+        place = registry_of(self._api.session, registry, format)
         options = SinkOptions(
-            schema=checked_schema(schema, format),
+            schema=checked_schema(schema, format, place),
             format=format,
+            registry=place,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
