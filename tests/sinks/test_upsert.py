@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import warnings
 from pathlib import Path
 from typing import Any
 
 import deltalake
+import jetarrow.polars
 import jetarrow.sync
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -369,3 +372,16 @@ async def test_new_columns_are_added_by_a_merge(js: JetStreamContext, stream: st
     await js.publish(f"{stream}.a", b'{"id": 2, "more": "x"}')
     with pytest.raises(SinkSchemaError, match="its column 'more' is long, and that of the rows is string"):
         await upsert(js, stream, tmp_path, schema={"id": int, "more": str}, evolve="add").run()
+
+
+async def test_table_with_keys_is_no_archive_of_its_stream(
+    js: JetStreamContext, nats_url: str, stream: str, tmp_path: Path
+) -> None:
+    """Rows of the stream would have to replace rows of the table."""
+    await put(js, stream, (1, "a"))
+    await upsert(js, stream, tmp_path).run()
+    await put(js, stream, (1, "b"))
+    with pytest.raises((SinkError, pl.exceptions.ComputeError), match="keeps one row for each key"):
+        await asyncio.to_thread(
+            lambda: jetarrow.polars.scan(nats_url, stream, archive=str(tmp_path), schema=SCHEMA).collect()
+        )
