@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import jetarrow
+import jetarrow.duckdb
+import jetarrow.polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -79,3 +83,25 @@ async def test_a_registry_that_refuses_commits_nothing(
     with pytest.raises(SchemaRegistryError, match="status 403"):
         await sink.run()
     assert (await js.to_parquet(stream, tmp_path, format="avro", schema=OLD, registry=place).run()).rows == 1
+
+
+@pytest.mark.parametrize("schema", [None, OLD])
+async def test_archive_and_stream_as_one_table(
+    js: JetStreamContext, stream: str, registry: RegistryServer, tmp_path: Path, nats_url: str, schema: Any
+) -> None:
+    await publish(js, stream, registry, OLD, 1, 2)
+    await to_parquet(js, stream, tmp_path, registry).run()
+    await publish(js, stream, registry, NEW, 3)
+    options: dict[str, Any] = {"format": "avro", "registry": registry.url, "schema": schema}
+    frame = jetarrow.polars.scan(nats_url, stream, archive=tmp_path, **options)
+    assert (await asyncio.to_thread(frame.collect))["id"].to_list() == [1, 2, 3]
+    alone = jetarrow.polars.scan(nats_url, stream, **options)
+    assert (await asyncio.to_thread(alone.select("id", "seq").collect)).rows() == [(1, 1), (2, 2), (3, 3)]
+    con = duckdb.connect()
+    await asyncio.to_thread(lambda: jetarrow.duckdb.register(con, "a", nats_url, stream=stream, **options))
+    await asyncio.to_thread(
+        lambda: jetarrow.duckdb.register(con, "b", nats_url, stream=stream, archive=tmp_path, **options)
+    )
+    for table in ("a", "b"):
+        found = await asyncio.to_thread(lambda table=table: con.sql(f"select id from {table} order by id").fetchall())
+        assert found == [(1,), (2,), (3,)]

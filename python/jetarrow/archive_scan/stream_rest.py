@@ -13,12 +13,13 @@ from jetarrow.archive_scan.query import Query, columns_by_name, rfc3339
 from jetarrow.archive_scan.snapshot import Snapshot
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream import models
-from jetarrow.jetstream.binary_schema import BinaryColumns, NativeSchema, binary_schema
+from jetarrow.jetstream.binary_schema import BinaryColumns, NativeSchema
 from jetarrow.jetstream.errors import DataLossError, SinkSchemaError, StreamRecreatedError
 from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.literals import BINARY_FORMATS, OnDataLoss, RowFormat
 from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.registry import RegisteredSchema, SchemaRegistry, payload_of, payload_schema
 from jetarrow.jetstream.rollback import error_without_marks, verify
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.jetstream.sinks.rows import Shape, from_text
@@ -37,17 +38,20 @@ class Payloads:
         snapshot: The archive.
         format: "json", "avro" or "protobuf".
         schema: Schema of the payloads; None for that of the archive.
+        registry: As `to_parquet`.
 
     Raises:
         SinkSchemaError: The archive has other payloads.
         TypeError: The format needs a schema.
     """
 
-    def __init__(self, snapshot: Snapshot, format: RowFormat, schema: Any) -> None:
+    def __init__(
+        self, snapshot: Snapshot, format: RowFormat, schema: Any, *, registry: SchemaRegistry | None = None
+    ) -> None:
         state = snapshot.state
         self.format = format
         self.fields = None if state.schema is None else from_text(state.schema)
-        self.schema: pa.Schema | NativeSchema | None = self.fields
+        self.schema: pa.Schema | NativeSchema | RegisteredSchema | None = self.fields
         if self.fields is None and schema is not None:
             raise SinkSchemaError(
                 "could not read archive and stream as one table: the archive has undecoded payloads in data; leave"
@@ -60,7 +64,13 @@ class Payloads:
             )
         given: pa.Schema | None = None
         if self.fields is not None and format in BINARY_FORMATS:
-            self.schema = native = binary_schema(format, schema)
+            native = payload_schema(format, schema, registry) or payload_of(self.fields, registry)
+            if native is None:
+                raise SinkSchemaError(
+                    "could not read archive and stream as one table: the archive was not written with a registry; give"
+                    " the schema of the sink"
+                )
+            self.schema = native
             given = pa.schema(BinaryColumns(native))
         elif schema is not None and schema != "infer":
             given = pa.schema(arrow_schema(schema))

@@ -12,6 +12,7 @@ from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.literals import OnDataLoss, PayloadFormat
 from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.registry import SchemaRegistry
 
 if TYPE_CHECKING:
     import jetarrow.sync
@@ -31,6 +32,7 @@ class StreamTable:
         rules: Rules of the JSON decoder.
         subjects: Subject filters.
         on_data_loss: As `js.read`.
+        registry: As `js.read`.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class StreamTable:
         rules: JsonRules,
         subjects: tuple[str, ...],
         on_data_loss: OnDataLoss,
+        registry: SchemaRegistry | None = None,
     ) -> None:
         self._stream, self._connect, self._subjects = stream, connect, subjects
         self._schema = schema
@@ -51,15 +54,16 @@ class StreamTable:
             "format": format,
             "mode": mode,
             "rules": rules,
-            "flatten": schema is not None,
+            "flatten": schema is not None or registry is not None,
+            "registry": registry,
             "on_data_loss": on_data_loss,
             "timestamp_unit": "us",
         }
         with connect() as nc, self._reader(nc, {"limit": 1}) as reader:
             self.columns: pa.Schema = reader.schema.remove_metadata()
-            if schema == "infer":
+            if reader._inferred is not None:
                 # Once, so that the columns do not change.
-                self._schema = reader.inferred
+                self._schema = reader._inferred
 
     def _reader(self, nc: jetarrow.sync.Client, options: dict[str, Any]) -> Reader:
         subjects = options.pop("subjects", None) or self._subjects or None

@@ -15,6 +15,7 @@ from jetarrow.archive_scan.snapshot import Snapshot
 from jetarrow.archive_scan.stream_rest import Payloads, StreamRest
 from jetarrow.jetstream.errors import DataLossError, SinkError, SinkSchemaError
 from jetarrow.jetstream.literals import OnDataLoss, RowFormat
+from jetarrow.jetstream.registry import SchemaRegistry
 
 if TYPE_CHECKING:
     import pyarrow.dataset
@@ -59,6 +60,7 @@ class ArchiveTable:
         schema: As `to_parquet`; None for the schema of the archive.
         subjects: Subject filters of the table; empty for all that the sink archives.
         on_data_loss: As `js.read`.
+        registry: As `to_parquet`.
     """
 
     place: ArchivePlace
@@ -67,6 +69,7 @@ class ArchiveTable:
     schema: Any = None
     subjects: tuple[str, ...] = ()
     on_data_loss: OnDataLoss = "error"
+    registry: SchemaRegistry | None = None
     _columns: pa.Schema | None = field(default=None, init=False)
 
     @property
@@ -84,7 +87,7 @@ class ArchiveTable:
 
     def _pin(self) -> tuple[Snapshot, Payloads]:
         snapshot = self.place.pin()
-        payloads = Payloads(snapshot, self.format, self.schema)
+        payloads = Payloads(snapshot, self.format, self.schema, registry=self.registry)
         self._check_columns(snapshot)
         return snapshot, payloads
 

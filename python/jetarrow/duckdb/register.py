@@ -20,6 +20,7 @@ from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.binary_schema import ProtobufSchema
 from jetarrow.jetstream.json_rules import json_rules
 from jetarrow.jetstream.literals import OnDataLoss, RowFormat, TimestampNumbers, check_literal
+from jetarrow.jetstream.registry import SchemaRegistry, registry_of
 
 if TYPE_CHECKING:
     from jetarrow.core.option_types import SyncConnectOptions
@@ -36,6 +37,7 @@ def register(
     schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
     subjects: str | Sequence[str] | None = None,
     format: RowFormat = "json",
+    registry: SchemaRegistry | str | None = None,
     mode: str = "PERMISSIVE",
     time_zone: str = "UTC",
     timestamp_numbers: TimestampNumbers | None = None,
@@ -64,6 +66,7 @@ def register(
         schema: As `js.read`: the schema of the payloads. "infer" infers it now. With `archive`: that of the sink.
         subjects: As `js.read`.
         format: "json", "avro" or "protobuf", as in `js.read`.
+        registry: As `js.read`.
         mode: As `js.read`: the handling of malformed rows. With `archive` they are not in the table.
         time_zone: As `js.read`.
         timestamp_numbers: As `js.read`.
@@ -84,12 +87,13 @@ def register(
     check_literal("format", format, RowFormat)
     check_literal("on_data_loss", on_data_loss, OnDataLoss)
     filters = (subjects,) if isinstance(subjects, str) else tuple(subjects or ())
+    known = registry_of(None, registry, format)
     connect = partial(jetarrow.sync.connect, servers, **options)
     rows: ArchiveTable | StreamTable
     if archive is not None:
         check_for_archive(format, mode, rules=(time_zone, timestamp_numbers))
         place = ArchivePlace(stream, archive, app_id, storage_options, filesystem)
-        rows = ArchiveTable(place, connect, format, schema, filters, on_data_loss)
+        rows = ArchiveTable(place, connect, format, schema, filters, on_data_loss, known)
     else:
         rows = StreamTable(
             stream,
@@ -100,5 +104,6 @@ def register(
             rules=json_rules(schema if format == "json" else None, time_zone, timestamp_numbers),
             subjects=filters,
             on_data_loss=on_data_loss,
+            registry=known,
         )
     con.register(table, cast("Any", QueriedDataset(rows)))

@@ -104,11 +104,13 @@ class RegisteredSchema(BinaryColumns):
         return _jetarrow.columns_of_schema(self.schema)
 
 
-def registry_of(session: Session, given: SchemaRegistry | str | None, format: PayloadFormat) -> SchemaRegistry | None:
+def registry_of(
+    session: Session | None, given: SchemaRegistry | str | None, format: PayloadFormat
+) -> SchemaRegistry | None:
     """Returns the argument `registry=` as an object, the same one for the same address of a connection.
 
     Args:
-        session: The connection.
+        session: The connection; None makes an object for each address.
         given: The argument.
         format: The format of the payloads.
 
@@ -124,7 +126,7 @@ def registry_of(session: Session, given: SchemaRegistry | str | None, format: Pa
         return given
     if not isinstance(given, str):
         raise TypeError(f"registry must be a URL or a jetarrow.SchemaRegistry, not {type(given).__name__}")
-    known = _BY_URL.setdefault(session, {})
+    known = {} if session is None else _BY_URL.setdefault(session, {})
     if given not in known:
         known[given] = SchemaRegistry(given)
     return known[given]

@@ -17,7 +17,7 @@ from jetarrow.archive_scan.table import ArchiveTable, check_for_archive
 from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.suggestions import check_keywords, keywords_of
 from jetarrow.jetstream.arrow import ArrowSchema
-from jetarrow.jetstream.binary_schema import BinaryColumns, NativeSchema, ProtobufSchema, binary_schema
+from jetarrow.jetstream.binary_schema import BinaryColumns, NativeSchema, ProtobufSchema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
 from jetarrow.jetstream.literals import (
     BINARY_FORMATS,
@@ -27,6 +27,7 @@ from jetarrow.jetstream.literals import (
     TimestampNumbers,
     check_literal,
 )
+from jetarrow.jetstream.registry import RegisteredSchema, SchemaRegistry, payload_schema, registry_of
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.polars.archive_source import ArchiveSource
 from jetarrow.polars.bounds import ALL, bounds, within
@@ -54,6 +55,7 @@ def scan(
     schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
     subjects: str | Sequence[str] | None = None,
     format: PayloadFormat = "json",
+    registry: SchemaRegistry | str | None = None,
     mode: str = "PERMISSIVE",
     latest: bool = False,
     time_zone: str = "UTC",
@@ -89,6 +91,7 @@ def scan(
             messages are read when polars requests the columns.
         subjects: As `js.read`.
         format: As `js.read`.
+        registry: As `js.read`. Without `schema` the first message is read when polars requests the columns.
         mode: As `js.read`: the handling of malformed rows. "PERMISSIVE" adds the columns `_corrupt_record` and
             `_error`.
         latest: The last message of each subject only, as in `js.latest`.
@@ -116,12 +119,13 @@ def scan(
     check_keywords("scan", options, keywords_of(jetarrow.sync.Client.connect), keywords_of(scan))
     check_literal("format", format, PayloadFormat)
     filters = [subjects] if isinstance(subjects, str) else list(subjects or ())
+    known = registry_of(None, registry, format)
     if archive is not None:
         place = ArchivePlace(stream, archive, app_id, storage_options, filesystem)
         check_for_archive(format, mode, latest=latest, rules=(time_zone, timestamp_numbers))
         check_literal("on_data_loss", on_data_loss, OnDataLoss)
         connect = partial(jetarrow.sync.connect, servers, **options)
-        table = ArchiveTable(place, connect, cast("RowFormat", format), schema, tuple(filters), on_data_loss)
+        table = ArchiveTable(place, connect, cast("RowFormat", format), schema, tuple(filters), on_data_loss, known)
         archived = ArchiveSource(table)
         # Not by polars, which raises other errors for a failed schema.
         return register_io_source(archived.frames, schema=archived.schema())
@@ -130,11 +134,12 @@ def scan(
         given = pl.DataFrame(schema=given).to_arrow().schema
     rules = json_rules(given if format == "json" else None, time_zone, timestamp_numbers)
     source = _Source(servers, stream, dict(options), filters, format, mode, latest, rules)
-    if format in BINARY_FORMATS:
-        source.binary = binary_schema(format, given)
+    source.registry = known
+    if format in BINARY_FORMATS and (given is not None or known is None):
+        source.binary = payload_schema(format, given, known)
         source.fields = pa.schema(BinaryColumns(source.binary))
         return register_io_source(source.frames, schema=source.schema())
-    if given != "infer":
+    if given != "infer" and known is None:
         source.fields = None if given is None else pa.schema(arrow_schema(given))
         return register_io_source(source.frames, schema=source.schema())
     return register_io_source(source.frames, schema=source.inferred)
@@ -160,7 +165,8 @@ class _Source:
         # Schema of the payloads; None for bytes.
         self.fields: pa.Schema | None = None
         # The schema of Avro or Protobuf payloads.
-        self.binary: NativeSchema | None = None
+        self.binary: NativeSchema | RegisteredSchema | None = None
+        self.registry: SchemaRegistry | None = None
         self._known = False
 
     def inferred(self) -> pl.Schema:
@@ -171,6 +177,8 @@ class _Source:
                 with reader:
                     _ = reader.schema
                     self.fields, self._known = reader.inferred, True
+                    if isinstance(reader._inner._inferred, RegisteredSchema):
+                        self.binary = reader._inner._inferred
         return self.schema()
 
     def schema(self) -> pl.Schema:
@@ -237,6 +245,7 @@ class _Source:
         common: dict[str, Any] = {
             "subjects": self._filters or None,
             "format": self._format,
+            "registry": self.registry,
             "mode": self._mode,
             "time_zone": self._rules.time_zone,
             "timestamp_numbers": self._rules.timestamp_numbers,
