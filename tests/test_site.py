@@ -43,6 +43,7 @@ ELSEWHERE = {
     "spark": "spark/test_docs.py",
     "state": "test_state_docs.py",
     "tables": "test_publish_table.py",
+    "tables-with-keys": "sinks/test_docs.py",
     "worker": "test_worker_page.py",
 }
 _BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)

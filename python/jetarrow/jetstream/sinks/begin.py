@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jetarrow import _jetarrow
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.binary_schema import BinaryColumns
 from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
 from jetarrow.jetstream.json_rules import JsonRules
@@ -34,6 +36,7 @@ from jetarrow.jetstream.sinks.durable import decode_batch, open_consumer
 from jetarrow.jetstream.sinks.rows import Shape, from_text, to_text
 from jetarrow.jetstream.sinks.source import DurableSource, RangeSource
 from jetarrow.jetstream.sinks.state import State
+from jetarrow.jetstream.sinks.upsert import Upsert, is_compacted
 
 if TYPE_CHECKING:
     import pyarrow
@@ -60,6 +63,7 @@ class SinkOptions:
     rows: int
     # Whether names of folders are escaped, as in Delta tables.
     escaped: bool = False
+    upsert: Upsert | None = None
     # With a binary format: the registry whose ids payloads begin with.
     registry: SchemaRegistry | None = None
 
@@ -100,7 +104,13 @@ async def begin(
         durable=options.durable,
         payload=options.format,
     )
-    shape = Shape(schema=schema, flatten=options.flatten, partition_by=options.partition_by, escaped=options.escaped)
+    shape = Shape(
+        schema=schema,
+        flatten=options.flatten,
+        partition_by=options.partition_by,
+        escaped=options.escaped,
+        upsert=options.upsert,
+    )
     if options.durable is not None:
         sub = await open_consumer(
             js._api,
@@ -123,8 +133,10 @@ async def begin(
             f"could not read stream {stream!r} by ranges: its retention {info.config.retention} removes acknowledged"
             ' messages; give durable="archive", a consumer that is acknowledged after each commit'
         )
+    # Messages of a compacted stream are lost only after others of the same key were stored.
+    compacted = options.upsert is not None and options.upsert.by_subject and is_compacted(info.config)
     read = partial(
-        _open_range,
+        _open_compacted if compacted else _open_range,
         js._api,
         stream,
         subjects=options.subjects,
@@ -132,7 +144,7 @@ async def begin(
         format=options.format,
         timestamp_unit=options.timestamp_unit,
         rules=options.rules,
-        on_data_loss=options.on_data_loss,
+        on_data_loss="warn" if compacted else options.on_data_loss,
         batch_rows=min(options.rows, 65_536),
     )
     source = RangeSource(
@@ -143,7 +155,7 @@ async def begin(
         start_seq=options.start_seq,
         start_time=options.start_time,
         follow=options.follow,
-        lossy=options.on_data_loss == "warn",
+        lossy=compacted or options.on_data_loss == "warn",
     )
     source.is_rolled_back = back is not None
     return source, shape
@@ -202,3 +214,14 @@ async def _first(js: ReadVerbs, stream: str, options: SinkOptions) -> Any:
 
 def _open_range(api: JetStreamApi, stream: str, **options: Any) -> Reader:
     return Reader(api, ReadSpec(stream, **options))
+
+
+def _open_compacted(api: JetStreamApi, stream: str, **options: Any) -> Reader:
+    return _CompactedReader(api, ReadSpec(stream, **options))
+
+
+class _CompactedReader(Reader):
+    """Reader of a compacted stream, whose losses are no warnings."""
+
+    def _process(self, native: Any, item: Any) -> MessageBatch | None:
+        return None if isinstance(item, _jetarrow.Loss) else super()._process(native, item)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         OnRollback,
         RowFormat,
         SinkCompression,
+        SinkDeletes,
+        SinkMerge,
         TimestampNumbers,
         TimestampUnit,
     )
@@ -74,7 +76,18 @@ class ParquetOptions(_SinkOptions, total=False):
     """File system of the path, a `pyarrow.fs.FileSystem`; default that of its URI."""
 
 
-class DeltaOptions(_SinkOptions, total=False):
+class _KeyOptions(_SinkOptions, total=False):
+    """Options of the sinks whose tables may have keys."""
+
+    merge: SinkMerge
+    """How rows are added: "append" (default) or "upsert", one row for each key."""
+    key: str | Sequence[str] | None
+    """With "upsert": "subject" or the key columns; default none."""
+    deletes: SinkDeletes
+    """With "upsert": whether "markers" (default) delete rows, or "none" do."""
+
+
+class DeltaOptions(_KeyOptions, total=False):
     """Options of `js.to_delta`."""
 
     compression: SinkCompression
@@ -87,7 +100,7 @@ class DeltaOptions(_SinkOptions, total=False):
     """Reaction to columns that the table lacks: "fail" (default), or "add" adds them."""
 
 
-class IcebergOptions(_SinkOptions, total=False):
+class IcebergOptions(_KeyOptions, total=False):
     """Options of `js.to_iceberg`."""
 
     catalog: Any

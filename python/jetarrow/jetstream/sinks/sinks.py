@@ -19,6 +19,8 @@ from jetarrow.jetstream.literals import (
     OnRollback,
     RowFormat,
     SinkCompression,
+    SinkDeletes,
+    SinkMerge,
     TimestampNumbers,
     TimestampUnit,
     check_literal,
@@ -28,9 +30,11 @@ from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.registry import SchemaRegistry, registry_of
 from jetarrow.jetstream.sinks.begin import SinkOptions, begin, checked_schema, names_of
 from jetarrow.jetstream.sinks.delta import DeltaTarget
+from jetarrow.jetstream.sinks.delta_merge import DeltaMerge
 from jetarrow.jetstream.sinks.lag import Start, count_lag
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.sink import Sink, Target
+from jetarrow.jetstream.sinks.upsert import check_upsert, upsert_of
 
 
 class Sinks(ReadVerbs):
@@ -160,6 +164,9 @@ class Sinks(ReadVerbs):
         on_rollback: OnRollback = "fail",
         storage_options: Mapping[str, str] | None = None,
         app_id: str | None = None,
+        merge: SinkMerge = "append",
+        key: str | Sequence[str] | None = None,
+        deletes: SinkDeletes = "markers",
         evolve: Evolve = "fail",
         progress: Progress | bool | None = None,
     ) -> Sink:
@@ -168,6 +175,10 @@ class Sinks(ReadVerbs):
         A commit is one transaction of the table, with `app_id` and the last sequence as its version. Several streams
         may be archived in one table. Timestamps are in microseconds, as required by Delta. The rows of a commit are
         buffered in memory.
+
+        With `merge="upsert"` the table has one row for each key. After each commit it has the last row of each key up
+        to the position: with `key="subject"` it equals `js.latest`. Undecodable rows, and rows with a null in a key
+        column, are written to `_corrupt/` and change no row. The result's `rows` are the merged messages.
 
         Args:
             stream: The stream.
@@ -191,6 +202,12 @@ class Sinks(ReadVerbs):
             on_rollback: As `to_parquet`.
             storage_options: Storage options of deltalake, such as keys and regions.
             app_id: Name of this sink in the table's log. Default: `jetarrow:` and the stream's name.
+            merge: "append" adds a row for each message; "upsert" replaces the row of the message's key. Then one sink
+                writes a stream to a table, `durable` is not possible, and `on_rollback` is "fail" or "earliest", which
+                replaces the stream's rows.
+            key: With "upsert": "subject", or the columns whose values are the key. Default: none.
+            deletes: With "upsert": "markers" deletes the rows of a subject after a marker of a key-value bucket or of
+                the server: it was deleted, purged or expired; "none" ignores markers.
             evolve: Reaction to columns of the rows that the table lacks: "fail" raises `SinkSchemaError`, "add" adds
                 them as nullable columns in the transaction of the rows. A column whose type changed is an error in both
                 cases.
@@ -204,6 +221,9 @@ class Sinks(ReadVerbs):
             UnsupportedError: deltalake or pyarrow is not installed.
         """
         check_literal("compression", compression, SinkCompression)
+        upsert = upsert_of(merge, key, deletes)
+        if upsert is not None:
+            check_upsert(durable=durable, on_rollback=on_rollback)
         check_literal("evolve", evolve, Evolve)
         target = DeltaTarget(
             os.fspath(table_uri),
@@ -211,6 +231,8 @@ class Sinks(ReadVerbs):
             app_id=app_id or f"jetarrow:{stream}",
             partition_by=names_of(partition_by),
             compression="uncompressed" if compression == "none" else compression,
+            upsert=upsert,
+            merge=DeltaMerge,
             evolve=evolve,
         )
         place = registry_of(self._api.session, registry, format)
@@ -231,6 +253,7 @@ class Sinks(ReadVerbs):
             on_rollback=on_rollback,
             rows=rows,
             escaped=True,
+            upsert=upsert,
         )
         return self._sink(stream, target, options, seconds, progress)
 
