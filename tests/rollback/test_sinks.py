@@ -334,3 +334,18 @@ async def test_a_sink_with_keys_replaces_the_rows_of_the_lost_history(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert (await sink_of(js, kind, folder, **options).run()).rows == 0
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+async def test_a_new_epoch_without_rows_with_evolve(
+    own_server: NatsServer, js: JetStreamContext, tmp_path: Path, kind: str
+) -> None:
+    folder = tmp_path / "archive"
+    async with restored(own_server, tmp_path, "emptied"):
+        await sink_of(js, kind, folder, rows=30).run()
+    with pytest.warns(UserWarning, match="was rolled back"):
+        assert (await sink_of(js, kind, folder, evolve="add", on_rollback="continue").run()).rows == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (await sink_of(js, kind, folder, evolve="add").run()).rows == 0
+    assert len(rows(kind, folder)) == 2 * COUNT

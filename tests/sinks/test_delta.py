@@ -154,3 +154,10 @@ async def test_two_streams_in_one_table_keep_their_corrupt_rows(
         await js.to_delta(name, tmp_path, schema=SCHEMA, app_id=f"sink:{name}").run()
     found = [pq.read_table(path)["subject"][0].as_py() for path in (tmp_path / "_corrupt").rglob("*.parquet")]
     assert sorted(found) == sorted([f"{stream}.a"] * 4 + [f"{other}.a"])
+
+
+async def test_partitions_of_decimals_are_refused(js: JetStreamContext, stream: str, tmp_path: Path) -> None:
+    """deltalake writes -1.50 and cannot read it."""
+    await js.publish(f"{stream}.a", b'{"price": -1.50}')
+    with pytest.raises(SinkSchemaError, match=r"'price' is decimal128\(10, 2\), whose negative values"):
+        await js.to_delta(stream, tmp_path, schema="price DECIMAL(10,2)", partition_by="price").run()

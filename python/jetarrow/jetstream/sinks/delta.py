@@ -219,6 +219,11 @@ class DeltaCommit(BufferedRows):
         pa, target = needs_pyarrow("to_delta()"), self._target
         assert target.columns is not None
         for field in target.columns:
+            if field.name in target.partition_by and pa.types.is_decimal(field.type):
+                raise SinkSchemaError(
+                    f"could not create {target}: column {field.name!r} is {field.type}, whose negative values deltalake"
+                    " cannot read as partitions; leave it out of partition_by="
+                )
             if (
                 pa.types.is_temporal(field.type)
                 and not pa.types.is_date(field.type)

@@ -14,7 +14,7 @@ from jetarrow.jetstream.errors import SinkError, SinkSchemaError
 from jetarrow.jetstream.sinks.buffered import BufferedRows
 from jetarrow.jetstream.sinks.iceberg_position import find_record, has_commit, record_entries
 from jetarrow.jetstream.sinks.iceberg_types import Fit, converted, stored_schema
-from jetarrow.jetstream.sinks.rows import to_text
+from jetarrow.jetstream.sinks.rows import from_text, to_text
 from jetarrow.jetstream.sinks.state import SinkResult, State
 
 if TYPE_CHECKING:
@@ -99,6 +99,9 @@ class IcebergCommit(BufferedRows):
             SinkError: The catalog or the storage returned an error.
         """
         target = self._target
+        if target.columns is None and target.record is not None:
+            # A commit without rows, such as that of a new epoch.
+            target.columns = from_text(target.record["columns"])
         assert target.columns is not None
         columns = stored_schema(target.columns, str(target))
         commit, number = uuid.uuid4().hex, target.number + 1
