@@ -17,6 +17,7 @@ from jetarrow.core.redaction import redact
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import SinkError, SinkLockedError, SinkSchemaError
 from jetarrow.jetstream.sinks.buffered import folder_name
+from jetarrow.jetstream.sinks.iceberg_commit import IcebergCommit
 from jetarrow.jetstream.sinks.iceberg_position import find_record
 from jetarrow.jetstream.sinks.iceberg_types import created_schema, stored_schema
 from jetarrow.jetstream.sinks.rows import from_text
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     import pyarrow
 
     from jetarrow.jetstream.literals import Evolve
-    from jetarrow.jetstream.sinks.iceberg_commit import IcebergCommit
 
 # Id of the first field of a partition spec, by the specification of Iceberg.
 _FIRST_PARTITION_ID = 1000
@@ -259,8 +259,6 @@ class IcebergTarget:
 
     def begin(self) -> IcebergCommit:
         """Start a commit."""
-        from jetarrow.jetstream.sinks.iceberg_commit import IcebergCommit
-
         return IcebergCommit(self)
 
     def compact(self) -> int:

@@ -6,11 +6,11 @@ import io
 import random
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jetarrow.core.errors import UnsupportedError
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.errors import SinkError, SinkSchemaError
+from jetarrow.jetstream.errors import SinkError, SinkLockedError, SinkSchemaError
 from jetarrow.jetstream.sinks.buffered import BufferedRows
 from jetarrow.jetstream.sinks.iceberg_position import find_record, has_commit, record_entries
 from jetarrow.jetstream.sinks.iceberg_types import Fit, converted, stored_schema
@@ -18,7 +18,9 @@ from jetarrow.jetstream.sinks.rows import to_text
 from jetarrow.jetstream.sinks.state import SinkResult, State
 
 if TYPE_CHECKING:
-    from jetarrow.jetstream.sinks.iceberg import IcebergTarget
+    import pyarrow
+
+    from jetarrow.jetstream.literals import Evolve
 
 # Attempts after conflicts with other writers of the table, and after other failures.
 _MAX_CONFLICTS = 20
@@ -26,6 +28,37 @@ _MAX_FAILURES = 3
 # Wait after the first conflict and longest wait, in seconds; it doubles each time.
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 5.0
+
+
+class CommitTarget(Protocol):
+    """The table of a commit, and the sink's last commit: see `IcebergTarget`."""
+
+    app_id: str
+    evolve: Evolve
+    columns: pyarrow.Schema | None
+    record: dict[str, Any] | None
+    number: int
+
+    def table(self) -> Any:
+        """Load the table; None if it does not exist."""
+
+    def create(self) -> Any:
+        """Create the table."""
+
+    def corrupt_path(self, table: Any, number: int, commit: str) -> str:
+        """Return the path of the undecodable rows of a commit."""
+
+    def remove(self, table: Any, path: str) -> None:
+        """Remove a file of undecodable rows."""
+
+    def committed(self, table: Any, record: dict[str, Any]) -> None:
+        """Note a commit of this sink."""
+
+    def failed(self, action: str, error: Exception) -> SinkError:
+        """Return the error for a failed action."""
+
+    def locked_error(self) -> SinkLockedError:
+        """Return the error for a commit that another writer has made first."""
 
 
 class _Conflict(Exception):
@@ -85,7 +118,7 @@ class _DataFiles:
 class IcebergCommit(BufferedRows):
     """Rows of one transaction."""
 
-    def __init__(self, target: IcebergTarget) -> None:
+    def __init__(self, target: CommitTarget) -> None:
         super().__init__(target)
         self._target = target
         self._written: _DataFiles | None = None
