@@ -65,13 +65,13 @@ async def test_rows_without_id_fail_as_unconfirmed_after_a_kill(own_server: Nats
         restarted: list[asyncio.Task[object]] = []
 
         async def restart() -> None:
-            # Frozen first, so that something is in flight when the link breaks.
-            await asyncio.to_thread(own_server.pause)
             await asyncio.to_thread(own_server.kill)
             await asyncio.to_thread(own_server.start)
 
         def progress(done: int, total: int | None) -> None:
             if done > count // 10 and not restarted:
+                # At once, so that rows are left, and something is in flight when the link breaks.
+                own_server.pause()
                 restarted.append(asyncio.ensure_future(restart()))
 
         result = await js.publish_batch("kill.a", ["x"] * count, max_inflight=100, progress=progress)

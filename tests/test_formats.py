@@ -26,6 +26,7 @@ from jetarrow.js.errors import SinkSchemaError
 
 from .avro_tools import ORDER, datum, logical
 from .protobuf_tools import Type, generated, new_file, order_file
+from .registry.server import RegistryServer, running
 from .tools import python_blocks
 
 PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
@@ -106,7 +107,7 @@ def test_the_documented_types_are_those_of_the_schemas() -> None:
 
 async def test_the_avro_example_runs(own: JetStreamContext) -> None:
     await own.add_stream(name="AVRO", subjects=["avro.>"])
-    block, _ = python_blocks(await asyncio.to_thread(PAGE.read_text, "utf-8"))
+    block, _, _ = python_blocks(await asyncio.to_thread(PAGE.read_text, "utf-8"))
     names: dict[str, Any] = {"js": own, "pa": pa, "Decimal": decimal.Decimal}
     await eval(compile(block, "formats.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     assert names["table"].select(names["orders"].column_names).equals(names["orders"])
@@ -176,7 +177,20 @@ def test_the_documented_types_are_those_of_protobuf_fields() -> None:
 
 async def test_the_protobuf_example_runs(own: JetStreamContext) -> None:
     await own.add_stream(name="PROTOBUF", subjects=["protobuf.>"])
-    _, block = python_blocks(await asyncio.to_thread(PAGE.read_text, "utf-8"))
+    _, block, _ = python_blocks(await asyncio.to_thread(PAGE.read_text, "utf-8"))
     names: dict[str, Any] = {"js": own, "pa": pa, "jetarrow": jetarrow, "Timestamp": timestamp_pb2.Timestamp}
     await eval(compile(block, "formats.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     assert names["table"].select(["seconds", "nanos"]).to_pylist() == names["times"].to_pylist()
+
+
+async def test_the_registry_example_runs(own: JetStreamContext) -> None:
+    await own.add_stream(name="AVRO", subjects=["avro.>"])
+    await own.add_stream(name="REGISTRY", subjects=["registry.>"])
+    avro, _, block = python_blocks(await asyncio.to_thread(PAGE.read_text, "utf-8"))
+    with running(RegistryServer()) as registry:
+        names: dict[str, Any] = {"js": own, "pa": pa, "jetarrow": jetarrow, "Decimal": decimal.Decimal}
+        names["REGISTRY"] = registry.url
+        for text in (avro, block):
+            await eval(compile(text, "formats.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        assert list(registry.subjects) == ["orders-value"]
+    assert names["table"].select(names["orders"].column_names).equals(names["orders"])

@@ -102,6 +102,10 @@ def without(given: dict[str, str], *names: str) -> dict[str, str]:
     return {name: text for name, text in given.items() if name not in names}
 
 
+def only(given: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: given[name] for name in names}
+
+
 EXPECTED = {
     "ConnectOptions": CONNECT,
     "_ConnectOptions": without(CONNECT, *CALLBACKS),
@@ -124,6 +128,10 @@ EXPECTED = {
     "_SinkOptions": without(PARQUET, "timestamp_unit", "filesystem", "compression"),
     "ParquetOptions": PARQUET,
     "DeltaOptions": keywords(JetStreamContext.to_delta, "stream", "table_uri"),
+    "_KeyOptions": {
+        **without(PARQUET, "timestamp_unit", "filesystem", "compression"),
+        **only(keywords(JetStreamContext.to_delta, "stream", "table_uri"), "merge", "key", "deletes"),
+    },
     "IcebergOptions": keywords(JetStreamContext.to_iceberg, "stream", "table"),
     "LatestOptions": keywords(JetStreamContext.latest, "stream", "subjects"),
     "OrderedConsumerOptions": keywords(JetStreamContext.ordered_consumer, "stream", "subjects"),

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ADDRESS = "nats://localhost:4222"
 # Pages whose programs run here, in order, on one server per page. The output of a program is the block below it.
-PROGRAMS = ["index", "start", "publish", "consume", "read", "doctor"]
+PROGRAMS = ["archive-scan", "index", "start", "publish", "consume", "read", "doctor"]
 # Tests that run the programs of the other pages.
 ELSEWHERE = {
     "data": "test_cookbook.py",
@@ -43,6 +43,7 @@ ELSEWHERE = {
     "spark": "spark/test_docs.py",
     "state": "test_state_docs.py",
     "tables": "test_publish_table.py",
+    "tables-with-keys": "sinks/test_docs.py",
     "worker": "test_worker_page.py",
 }
 _BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)

@@ -2,11 +2,14 @@
 //! a malformed row never changes another.
 #![no_main]
 
+use std::sync::Arc;
+
 use arbitrary::{Result, Unstructured};
 use arrow_array::{Array, BinaryArray, StructArray};
 use libfuzzer_sys::fuzz_target;
 
 use columns::avro::{self, AvroSchema};
+use columns::binary::BinarySchema;
 use columns::decode::{Decoder, OnMismatch};
 
 const SCHEMAS: [&str; 3] = [
@@ -22,8 +25,9 @@ const SCHEMAS: [&str; 3] = [
         {"name":"c","type":["null",{"type":"array","items":["null","bytes"]}]},{"name":"d","type":"float"}]}"#,
 ];
 
-fn decoded(schema: &AvroSchema, rows: &[Vec<u8>]) -> Option<(StructArray, usize)> {
-    let mut decoder = Decoder::of_avro(schema, OnMismatch::DropMalformed).ok()?;
+fn decoded(schema: &Arc<AvroSchema>, rows: &[Vec<u8>]) -> Option<(StructArray, usize)> {
+    let schema = BinarySchema::Avro(schema.clone());
+    let mut decoder = Decoder::of_binary(&schema, false, OnMismatch::DropMalformed).ok()?;
     let decoded = decoder.decode(&BinaryArray::from_iter_values(rows));
     let decoded = decoded.unwrap_or_else(|error| panic!("{error:?}"));
     Some((decoded.value, decoded.keep.map_or(rows.len(), |keep| keep.true_count())))
@@ -41,12 +45,12 @@ fn check(bytes: &[u8]) -> Result<()> {
     rows.push(u.bytes(rest)?.to_vec());
     let Some((value, kept)) = decoded(&schema, &rows) else { return Ok(()) };
     assert_eq!(value.len(), kept);
-    let encoded = avro::encode(&value, &schema).unwrap_or_else(|error| panic!("{error}"));
+    let encoded = avro::encode(&value, &schema, &[]).unwrap_or_else(|error| panic!("{error}"));
     assert!(encoded.faults.is_empty(), "{:?}", encoded.faults);
     let again: Vec<Vec<u8>> = encoded.payloads.iter().map(|payload| payload.unwrap_or_default().to_vec()).collect();
     let Some((same, _)) = decoded(&schema, &again) else { return Ok(()) };
     // NaN differs from itself, so the data are compared too.
-    let data = avro::encode(&same, &schema).unwrap_or_else(|error| panic!("{error}")).payloads;
+    let data = avro::encode(&same, &schema, &[]).unwrap_or_else(|error| panic!("{error}")).payloads;
     assert_eq!(data, encoded.payloads);
     Ok(())
 }

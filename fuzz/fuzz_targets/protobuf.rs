@@ -9,6 +9,7 @@ use prost::Message as _;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
+use columns::binary::BinarySchema;
 use columns::decode::{Decoder, OnMismatch};
 use columns::protobuf::{self, Message};
 
@@ -39,7 +40,8 @@ fn message(u: &mut Unstructured<'_>, name: &str, path: &str, depth: usize) -> Re
 }
 
 fn decoded(message: &std::sync::Arc<Message>, rows: &[Vec<u8>]) -> Option<(StructArray, usize)> {
-    let mut decoder = Decoder::of_protobuf(message.clone(), OnMismatch::DropMalformed).ok()?;
+    let schema = BinarySchema::Protobuf(message.clone());
+    let mut decoder = Decoder::of_binary(&schema, false, OnMismatch::DropMalformed).ok()?;
     let decoded = decoder.decode(&BinaryArray::from_iter_values(rows));
     let decoded = decoded.unwrap_or_else(|error| panic!("{error:?}"));
     Some((decoded.value, decoded.keep.map_or(rows.len(), |keep| keep.true_count())))
@@ -64,12 +66,12 @@ fn check(bytes: &[u8]) -> Result<()> {
     rows.push(u.bytes(rest)?.to_vec());
     let Some((value, kept)) = decoded(&found, &rows) else { return Ok(()) };
     assert_eq!(value.len(), kept);
-    let encoded = protobuf::encode(&value, &found).unwrap_or_else(|error| panic!("{error}"));
+    let encoded = protobuf::encode(&value, &found, &[]).unwrap_or_else(|error| panic!("{error}"));
     assert!(encoded.faults.is_empty(), "{:?}", encoded.faults);
     let again: Vec<Vec<u8>> = encoded.payloads.iter().map(|payload| payload.unwrap_or_default().to_vec()).collect();
     let Some((same, _)) = decoded(&found, &again) else { return Ok(()) };
     // NaN differs from itself, so the messages are compared too.
-    let data = protobuf::encode(&same, &found).unwrap_or_else(|error| panic!("{error}")).payloads;
+    let data = protobuf::encode(&same, &found, &[]).unwrap_or_else(|error| panic!("{error}")).payloads;
     assert_eq!(data, encoded.payloads);
     Ok(())
 }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jetarrow.core.option_types import ConnectOptions
     from jetarrow.core.tls import TLS
     from jetarrow.jetstream.binary_schema import ProtobufSchema
+    from jetarrow.jetstream.registry import SchemaRegistry
 
 _interpreter.check()
 
@@ -33,6 +34,7 @@ __all__ = [
     "TLS",
     "Client",
     "ProtobufSchema",
+    "SchemaRegistry",
     "__version__",
     "aio",
     "connect",
@@ -140,6 +142,10 @@ if not TYPE_CHECKING:
             from jetarrow.jetstream.binary_schema import ProtobufSchema
 
             return ProtobufSchema
+        if name == "SchemaRegistry":
+            from jetarrow.jetstream.registry import SchemaRegistry
+
+            return SchemaRegistry
         if name == "__version__":
             from jetarrow._jetarrow import __version__
 

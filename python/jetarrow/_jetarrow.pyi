@@ -28,6 +28,7 @@ from jetarrow._native.publish import PublishOutcome as PublishOutcome
 from jetarrow._native.publisher import Publisher as Publisher
 from jetarrow._native.read import Reader as Reader
 from jetarrow._native.read import thin_marks as thin_marks
+from jetarrow._native.registry import SchemaRegistry as SchemaRegistry
 from jetarrow._native.status import PoolServer as PoolServer
 from jetarrow._native.subscribe import Missed as Missed
 from jetarrow._native.subscribe import Subscription as Subscription
@@ -55,6 +56,7 @@ __all__ = [
     "Publisher",
     "PullSubscription",
     "Reader",
+    "SchemaRegistry",
     "Subjects",
     "Subscription",
     "SyncMsg",

@@ -41,6 +41,28 @@ def test_delta(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str) -> N
     assert deltalake.DeltaTable("table").to_pyarrow_table().num_rows == 2
 
 
+def test_delta_with_keys(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    sync_js.publish_batch(
+        f"{stream}.a", ['{"id": 1, "v": 1}', '{"id": 2, "v": 2}', '{"id": 1, "v": 3}']
+    ).raise_for_errors()
+    sync_js.publish(f"{stream}.a", b"", headers={"KV-Operation": "DEL"})
+    keys = ["--schema", "id BIGINT, v BIGINT", "--merge", "upsert", "--key"]
+    assert cli("sink", "delta", stream, "one", *keys, "subject").code == 0
+    assert deltalake.DeltaTable("one").to_pyarrow_table().num_rows == 0
+    assert cli("sink", "delta", stream, "two", *keys, "id", "--deletes", "none", "--json").json["rows"] == 3
+    assert deltalake.DeltaTable("two").to_pyarrow_table().sort_by("id")["v"].to_pylist() == [3, 2]
+    assert cli("sink", "delta", stream, "three", *keys, "id, v", "--deletes", "none").code == 0
+    assert deltalake.DeltaTable("three").to_pyarrow_table().num_rows == 3
+    changed = cli("sink", "delta", stream, "two", *keys, "subject", "--deletes", "none")
+    assert (changed.code, changed.err.count("\n")) == (1, 1)
+    assert "give the former options" in changed.err
+    for wrong in (["--key", "id"], ["--merge", "upsert"], ["--merge", "upsert", "--key", "id", "--durable", "d"]):
+        refused = cli("sink", "delta", stream, "four", *wrong)
+        assert (refused.code, refused.err.count("\n")) == (2, 1)
+        assert not Path("four").exists()
+
+
 def test_iceberg(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, iceberg_catalog: Any) -> None:
     run = ["sink", "iceberg", stream, "db.rows", "--catalog", "test"]
     sync_js.publish_batch(f"{stream}.a", ['{"id": 1}', '{"id": 2, "name": "x"}', "no JSON"]).raise_for_errors()
@@ -55,6 +77,17 @@ def test_iceberg(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, ic
     assert found["name"].to_pylist() == [None, None, "y"]
     missing = cli("sink", "iceberg", stream, "none.rows", "--catalog", "test")
     assert (missing.code, "no namespace 'none'" in missing.err) == (1, True)
+
+
+def test_iceberg_with_keys(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str, iceberg_catalog: Any) -> None:
+    sync_js.publish_batch(f"{stream}.a", ['{"id": 1}', '{"id": 2}', '{"id": 1}']).raise_for_errors()
+    sync_js.publish(f"{stream}.a", b"", headers={"KV-Operation": "DEL"})
+    run = ["sink", "iceberg", stream, "db.rows", "--catalog", "test", "--schema", "id BIGINT", "--merge", "upsert"]
+    assert cli(*run, "--key", "id", "--deletes", "none", "--json").json["rows"] == 3
+    found = iceberg_catalog.load_table("db.rows").scan().to_arrow().sort_by("seq")
+    assert found["id"].to_pylist() == [2, 1]
+    refused = cli(*run, "--key", "id", "--on-rollback", "continue")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
 
 
 def test_delta_evolves(cli: Command, sync_js: jetarrow.sync.JetStream, stream: str) -> None:

@@ -63,14 +63,14 @@ def test_findings_of_a_cluster(servers: dict[str, NatsServer]) -> None:
         # New replicas become current.
         assert retried(lambda: list(js.doctor("R3")), lambda found: not found) == []
         retried(lambda: js.add_stream(name="R1", subjects=["r1"]))
-        (one,) = js.doctor("R1")
+        (one,) = retried(lambda: list(js.doctor("R1")), lambda found: len(found) == 1)
         assert (one.severity, one.object) == ("warning", "stream R1")
         assert one.problem.startswith("one replica in a cluster")
         retried(lambda: js.add_stream(name="R2", subjects=["r2"], num_replicas=2))
         found = retried(lambda: list(js.doctor("R2")), lambda found: len(found) == 1)
         assert found[0].problem.startswith("two replicas")
         retried(lambda: js.add_consumer("R3", durable_name="C", num_replicas=1))
-        (one,) = js.doctor("R3")
+        (one,) = retried(lambda: list(js.doctor("R3")), lambda found: len(found) == 1)
         assert (one.object, "fewer replicas than its stream" in one.problem) == ("consumer R3 > C", True)
         for name in ("R1", "R2"):
             js.delete_stream(name)
@@ -85,12 +85,15 @@ def test_one_server_that_leads_all_streams(servers: dict[str, NatsServer]) -> No
         for name in ("A", "B", "C"):
             retried(lambda name=name: js.add_stream(name=name, subjects=[name], num_replicas=3))  # type: ignore[misc]
             retried(lambda name=name: lead(nc, name, "n1"), lambda leader: leader == "n1")  # type: ignore[misc]
-        found = [one for one in js.doctor() if "led by one server" in one.problem]
-        assert texts(found) == [("warning", "server n1")]
+
+        def led() -> list[Finding]:
+            return [one for one in js.doctor() if "led by one server" in one.problem]
+
+        found = retried(led, lambda found: texts(found) == [("warning", "server n1")])
         assert found[0].evidence.startswith("3 streams, 0 of them")
         assert not any("led by one server" in one.problem for one in js.doctor("A"))
         retried(lambda: lead(nc, "A", "n0"), lambda leader: leader != "n1")
-        assert not any("led by one server" in one.problem for one in js.doctor())
+        assert retried(led, lambda found: not found) == []
         for name in ("A", "B", "C"):
             js.delete_stream(name)
 

@@ -307,3 +307,30 @@ async def test_a_work_queue_goes_back_between_commit_and_acknowledgement(
     assert back
     found = [word for _, word in rows("parquet", folder) if word.startswith("new")]
     assert sorted(found) == sorted(f"new {number}" for number in range(new))
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+async def test_a_sink_with_keys_replaces_the_rows_of_the_lost_history(
+    own_server: NatsServer, js: JetStreamContext, tmp_path: Path, kind: str
+) -> None:
+    """Rows of the lost history have higher sequences than those that replace them."""
+    folder = tmp_path / "table"
+    options: dict[str, Any] = {"merge": "upsert", "key": ["data"], "on_rollback": "earliest"}
+    async with restored(own_server, tmp_path, "past"):
+        await sink_of(js, kind, folder, **options).run()
+        # The words of the second half are those of the first.
+        assert [seq for seq, _ in rows(kind, folder)] == list(range(COUNT + 1, 2 * COUNT + 1))
+    with pytest.raises(StreamRolledBackError):
+        await sink_of(js, kind, folder, merge="upsert", key=["data"]).run()
+    sink = sink_of(js, kind, folder, rows=7, **options)
+    with pytest.warns(UserWarning, match="was rolled back"):
+        await sink.step()
+    # The first commit removes all rows of the former history.
+    assert [seq for seq, _ in rows(kind, folder)] == list(range(1, 8))
+    await sink.run()
+    messages = (await js.read(STREAM).read_all()).select(["seq", "data"]).to_pylist()
+    last = {message["data"].decode(): message["seq"] for message in messages}
+    assert rows(kind, folder) == sorted((seq, word) for word, seq in last.items())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (await sink_of(js, kind, folder, **options).run()).rows == 0

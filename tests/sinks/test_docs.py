@@ -1,4 +1,4 @@
-"""docs/sinks.md and docs/operations.md: their examples run as they stand."""
+"""docs/sinks.md, docs/operations.md and docs/tables-with-keys.md: their examples run as they stand."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..tools import python_blocks, run_example
 
 DOCS = Path(__file__).parents[2] / "docs"
 SINKS = python_blocks((DOCS / "sinks.md").read_text("utf-8"))
+KEYS = python_blocks((DOCS / "tables-with-keys.md").read_text("utf-8"))
 CONTEXT, *OPERATIONS = python_blocks((DOCS / "operations.md").read_text("utf-8"))
 # The expected output of each block.
 SAID = [
@@ -25,6 +26,7 @@ SAID = [
     "1000 rows\n1000 rows\n500 rows\n",
     "'reason': 'no such account', 'subject': 'payments.1', 'data': b'{\"amount\": 12}'}]\n1 1\n",
     "4 messages of 2 spans\n",
+    "5 messages merged, up to 5\n$KV.LIMITS.ap 5\n$KV.LIMITS.eu 30\n$KV.LIMITS.us 40\n",
 ]
 
 
@@ -35,12 +37,12 @@ def server() -> Iterator[NatsServer]:
 
 
 def test_all_examples_are_here() -> None:
-    assert len(SINKS) + len(OPERATIONS) == len(SAID)
+    assert len(SINKS) + len(OPERATIONS) + len(KEYS) == len(SAID)
 
 
 @pytest.mark.parametrize("number", range(len(SAID)))
 def test_example(server: NatsServer, tmp_path: Path, number: int) -> None:
-    printed = run_example([*SINKS, *OPERATIONS][number], server.url, tmp_path)
+    printed = run_example([*SINKS, *OPERATIONS, *KEYS][number], server.url, tmp_path)
     assert SAID[number] in printed
 
 

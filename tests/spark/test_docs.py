@@ -42,6 +42,9 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
         js.add_stream(name="PRICES", subjects=["prices.>"])
         table = pa.table({"region": ["eu", "us", "eu"], "price": [12.5, 5.0, 7.5]})
         js.publish_table(table, "prices.{region}", format="arrow").raise_for_errors()
+        js.add_stream(name="RECORDS", subjects=["records.>"])
+        order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+        js.publish_table(pa.table({"id": [1, 2]}), "records.a", format="avro", schema=order).raise_for_errors()
         bucket = js.create_key_value(bucket="CUSTOMERS")
         for key, city in (("ann", "Bonn"), ("bob", "Rome"), ("bob", "Oslo"), ("cid", "Bern"), ("ann", "Kiel")):
             bucket.put(key, json.dumps({"name": key.title(), "city": city}))
@@ -50,13 +53,17 @@ def test_blocks_run(spark: SparkSession, tmp_path: Path) -> None:
             assert ADDRESS in block
             exec(compile(block.replace(ADDRESS, server.url), "docs/spark.md", "exec"), namespace)
         customers = namespace["customers"].collect()  # type: ignore[attr-defined]
+        both = namespace["both"].collect()  # type: ignore[attr-defined]
         prices = namespace["prices"].collect()  # type: ignore[attr-defined]
+        assert [row.id for row in namespace["records"].collect()] == [1, 2]  # type: ignore[attr-defined]
         assert js.stream_info("TOTALS").state.messages == 200
         archived = js.read("ARCHIVE").read_all().to_pylist()
         assert len(archived) == 100
         assert all(("Content-Type", ["application/json"]) in row["headers"] for row in archived)
         assert js.stream_info("COPIES").state.messages == 100
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 100
+    assert sorted(row.seq for row in both) == list(range(1, 101))
+    assert sorted((row.id, row.euros) for row in both) == [(i, i / 2) for i in range(100)]
     assert {(row.region, row.price) for row in prices} == {("eu", 12.5), ("us", 5.0), ("eu", 7.5)}
     found = {row.key: row.city for row in customers}
     assert found == {"ann": "Kiel", "bob": "Oslo"}

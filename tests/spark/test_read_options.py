@@ -154,7 +154,7 @@ def test_a_time_without_a_zone_is_not_guessed() -> None:
         ("timeZone", "Mars/Olympus", "'Mars/Olympus' is not a time zone"),
         ("failOnDataLoss", "maybe", "'maybe' cannot be used; valid: true (default), false, strict"),
         ("includeHeaders", "1", "'1' cannot be used; valid: true (default), false"),
-        ("payload", "avro", "'avro' cannot be used; valid: binary (default), string, json"),
+        ("payload", "csv", "'csv' cannot be used; valid: binary (default), string, json"),
         ("valueSchema", "a int", "needs payload=json"),
         ("mode", "LENIENT", "valid: PERMISSIVE (default), DROPMALFORMED, FAILFAST"),
         ("compression", "gzip", "valid: none (default), zlib, zstd"),

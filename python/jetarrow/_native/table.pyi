@@ -14,6 +14,7 @@ class TableMessages:
         nulls: Write null fields.
         arrow: For Arrow messages: compression, maximum rows and maximum bytes of each. None makes each row a message.
         binary: Schema of Avro or Protobuf payloads, as `columns_of_schema` takes it. None encodes rows as JSON.
+        frame: Bytes before each of these payloads; None for none.
 
     Raises:
         TypeError: `table` is not a table, or a column has a type without a JSON encoding.
@@ -31,6 +32,7 @@ class TableMessages:
         nulls: bool,
         arrow: tuple[str | None, int, int] | None = None,
         binary: str | tuple[bytes, str] | None = None,
+        frame: bytes | None = None,
     ) -> TableMessages: ...
     def __len__(self) -> int:
         """Return the number of messages.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +12,7 @@ from jetarrow.jetstream.literals import BINARY_FORMATS
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.binary_schema import ProtobufSchema
+    from jetarrow.jetstream.registry import SchemaRegistry
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")]
@@ -46,6 +48,15 @@ RowPayload = Annotated[
 MessageName = Annotated[
     str | None, typer.Option("--message", help="With protobuf: full name of the message in --schema.", metavar="NAME")
 ]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        help="With avro and protobuf: a schema registry, whose ids payloads begin with. Credentials are in"
+        " $JETARROW_REGISTRY_USER and _PASSWORD, or _TOKEN; a CA file in $JETARROW_REGISTRY_CA.",
+        metavar="URL",
+    ),
+]
 
 OnRollback = Annotated[
     Literal["fail", "continue", "earliest"],
@@ -56,7 +67,12 @@ OnRollback = Annotated[
 
 
 def schema_of(
-    given: str | None, sql: str | None = None, payload: str = "json", message: str | None = None
+    given: str | None,
+    sql: str | None = None,
+    payload: str = "json",
+    message: str | None = None,
+    *,
+    registry: str | None = None,
 ) -> str | ProtobufSchema | None:
     """Return the argument `schema=`: the text, or that of a file. A query infers the schema by default.
 
@@ -65,7 +81,12 @@ def schema_of(
         sql: The query, if any.
         payload: Encoding of the payloads; Arrow payloads contain their schema.
         message: Value of the option `--message`.
+        registry: Value of the option `--registry`; without a schema it is the registry's.
     """
+    if registry is not None and payload not in BINARY_FORMATS:
+        raise typer.BadParameter("it is for avro and protobuf.", param_hint="--registry")
+    if registry is not None and given is None and message is None:
+        return None
     if (payload == "protobuf") != (message is not None):
         raise typer.BadParameter(
             "Protobuf needs the name of a message, and nothing else has one.", param_hint="--message"
@@ -86,3 +107,27 @@ def schema_of(
     if given == "infer" or " " in given.strip():
         return given
     return Path(given).read_text("utf-8").strip()
+
+
+def registry_of(url: str | None, subject: str | None = None) -> SchemaRegistry | None:
+    """Return the argument `registry=`, with credentials of the environment.
+
+    Args:
+        url: Value of the option `--registry`.
+        subject: Value of the option `--registry-subject`.
+    """
+    if url is None:
+        return None
+    # Imported here, because it needs the native module.
+    from jetarrow.core.tls import TLS
+    from jetarrow.jetstream.registry import SchemaRegistry
+
+    user, password, token, ca = (
+        os.environ.get(f"JETARROW_REGISTRY_{name}") or None for name in ("USER", "PASSWORD", "TOKEN", "CA")
+    )
+    try:
+        return SchemaRegistry(
+            url, user=user, password=password, token=token, tls=None if ca is None else TLS(ca=ca), subject=subject
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--registry") from None

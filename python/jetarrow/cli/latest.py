@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli.arguments import MessageName, Payload, Schema, Stream, Subjects, TimestampNumbers, TimeZone, schema_of
+from jetarrow.cli.arguments import (
+    MessageName,
+    Payload,
+    Registry,
+    Schema,
+    Stream,
+    Subjects,
+    TimestampNumbers,
+    TimeZone,
+    registry_of,
+    schema_of,
+)
 from jetarrow.cli.row_output import SHAPES, Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
@@ -40,6 +51,7 @@ def latest(
     payload: Payload = "json",
     schema: Schema = None,
     message: MessageName = None,
+    registry: Registry = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
     columns: Columns = None,
@@ -50,7 +62,9 @@ def latest(
 ) -> None:
     """Reads the last message of each subject: the present or a past state of a stream."""
     exclusive(as_of=as_of, as_of_seq=as_of_seq)
-    decoded = schema_of(schema, sql, payload, message)
+    decoded = schema_of(schema, sql, payload, message, registry=registry)
+    found = registry_of(registry)
+    flatten = decoded is not None or found is not None
 
     def make(progress: Any) -> Reader:
         return session.js.latest(
@@ -61,10 +75,11 @@ def latest(
             deleted=deleted,
             format=payload,
             schema=decoded,
+            registry=found,
             time_zone=time_zone,
             timestamp_numbers=timestamp_numbers,
-            flatten=decoded is not None,
-            columns=columns_of(columns, decoded or payload == "arrow", people=for_people(session, to, sql)),
+            flatten=flatten,
+            columns=columns_of(columns, flatten or payload == "arrow", people=for_people(session, to, sql)),
             limit=limit,
             progress=progress,
         )

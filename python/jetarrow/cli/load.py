@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from jetarrow.cli import output, row_writers, terminal
-from jetarrow.cli.arguments import MessageName, schema_of
+from jetarrow.cli.arguments import MessageName, Registry, registry_of, schema_of
 from jetarrow.cli.load_files import LoadFile, Malformed, open_file
 from jetarrow.cli.load_state import Window, place_of, resume_of
 from jetarrow.cli.session import Session
@@ -60,6 +60,15 @@ def load(
         typer.Option(help="A file with the Avro schema, or with a descriptor set of Protobuf.", metavar="FILE"),
     ] = None,
     message: MessageName = None,
+    registry: Registry = None,
+    registry_subject: Annotated[
+        str | None,
+        typer.Option(
+            help="With --registry: subject of the schema, default the name of the record or message. Without --schema"
+            " its latest one.",
+            metavar="SUBJECT",
+        ),
+    ] = None,
     mode: Annotated[str, typer.Option(help="window, fast, atomic or auto.")] = "window",
     chunk: Annotated[
         int | None,
@@ -95,7 +104,12 @@ def load(
         raise typer.BadParameter("a position needs --mode window.", param_hint="--state")
     if schema is not None and format not in BINARY_FORMATS:
         raise typer.BadParameter("it is for --format avro and protobuf.", param_hint="--schema")
-    encoded = schema_of(schema, payload=format, message=message)
+    if registry_subject is not None and registry is None:
+        raise typer.BadParameter("it needs --registry.", param_hint="--registry-subject")
+    encoded = schema_of(schema, payload=format, message=message, registry=registry)
+    if registry is not None and encoded is None and registry_subject is None:
+        raise typer.BadParameter("give it, or --schema.", param_hint="--registry-subject")
+    found = registry_of(registry, registry_subject)
     chosen = None if columns is None else [name.strip() for name in columns.split(",")]
     places = [None if state is None else place_of(state, path, len(file)) for path in file]
     done: list[dict[str, Any]] = []
@@ -106,7 +120,7 @@ def load(
         if dry_run:
             continue
         options: dict[str, Any] = {"subject": subject, "columns": chosen, "msg_id": msg_id, "format": format}
-        options |= {"schema": encoded, "mode": mode, "chunk": chunk, "on_reject": on_reject}
+        options |= {"schema": encoded, "registry": found, "mode": mode, "chunk": chunk, "on_reject": on_reject}
         resume = None if place is None else resume_of(session, place, path, table.schema)
         result = _send(session, path, table, resume=resume, **options)
         done.append(_report(session, path, table, result))

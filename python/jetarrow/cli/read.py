@@ -11,11 +11,13 @@ from jetarrow.cli.arguments import (
     MessageName,
     OnRollback,
     Payload,
+    Registry,
     Schema,
     Stream,
     Subjects,
     TimestampNumbers,
     TimeZone,
+    registry_of,
     schema_of,
 )
 from jetarrow.cli.row_output import SHAPES, Columns, Format, Limit, Sql, To, columns_of, for_people, write_out
@@ -53,6 +55,7 @@ def read(
     payload: Payload = "json",
     schema: Schema = None,
     message: MessageName = None,
+    registry: Registry = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
     columns: Columns = None,
@@ -68,7 +71,9 @@ def read(
         raise typer.BadParameter("a query needs an end; leave out --follow.", param_hint="--sql")
     exclusive(since=since, from_seq=from_seq)
     exclusive(until=until, until_seq=until_seq)
-    decoded = schema_of(schema, sql, payload, message)
+    decoded = schema_of(schema, sql, payload, message, registry=registry)
+    found = registry_of(registry)
+    flatten = decoded is not None or found is not None
 
     def make(progress: Any) -> Reader:
         return session.js.read(
@@ -80,10 +85,11 @@ def read(
             subjects=subject,
             format=payload,
             schema=decoded,
+            registry=found,
             time_zone=time_zone,
             timestamp_numbers=timestamp_numbers,
-            flatten=decoded is not None,
-            columns=columns_of(columns, decoded or payload == "arrow", people=for_people(session, to, sql)),
+            flatten=flatten,
+            columns=columns_of(columns, flatten or payload == "arrow", people=for_people(session, to, sql)),
             limit=limit,
             follow=follow,
             on_rollback=on_rollback,

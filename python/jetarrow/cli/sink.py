@@ -13,12 +13,14 @@ from jetarrow.cli import output, signals
 from jetarrow.cli.arguments import (
     MessageName,
     OnRollback,
+    Registry,
     RowPayload,
     Schema,
     Stream,
     Subjects,
     TimestampNumbers,
     TimeZone,
+    registry_of,
     schema_of,
 )
 from jetarrow.cli.json_shape import an_object, array_of
@@ -29,7 +31,7 @@ from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import counted, moment, show_behind, span
 from jetarrow.cli.usage import exclusive
 from jetarrow.core.errors import Error
-from jetarrow.jetstream.literals import Evolve, RowFormat, SinkCompression
+from jetarrow.jetstream.literals import Evolve, RowFormat, SinkCompression, SinkDeletes, SinkMerge
 from jetarrow.jetstream.sinks.state import SinkResult
 from jetarrow.sync.sinks import Sink
 
@@ -57,6 +59,11 @@ Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow the stream 
 Durable = Annotated[str | None, typer.Option(help="Durable consumer to read from; required for work queues.")]
 EvolveColumns = Annotated[Evolve, typer.Option(help="Columns that the table lacks: fail, or add them.")]
 Compression = Annotated[SinkCompression, typer.Option(help="Compression of the files.")]
+Merge = Annotated[SinkMerge, typer.Option(help="append: a row for each message. upsert: a row for each key.")]
+Key = Annotated[str | None, typer.Option(help="With upsert: subject, or the key columns, separated with commas.")]
+Deletes = Annotated[
+    SinkDeletes, typer.Option(help="With upsert: whether deletion markers delete the rows of their subject.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -77,6 +84,7 @@ def parquet(
     payload: RowPayload = "json",
     schema: Schema = None,
     message: MessageName = None,
+    registry: Registry = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
     subject: Subjects = None,
@@ -95,6 +103,7 @@ def parquet(
         schema=schema,
         format=payload,
         message=message,
+        registry=registry,
         subject=subject,
         since=since,
         from_seq=from_seq,
@@ -124,6 +133,7 @@ def delta(
     payload: RowPayload = "json",
     schema: Schema = None,
     message: MessageName = None,
+    registry: Registry = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
     subject: Subjects = None,
@@ -135,15 +145,22 @@ def delta(
     compression: Compression = "zstd",
     durable: Durable = None,
     app_id: Annotated[str | None, typer.Option(help="Name of this sink in the table's log.")] = None,
+    merge: Merge = "append",
+    key: Key = None,
+    deletes: Deletes = "markers",
     on_rollback: OnRollback = "fail",
     evolve: EvolveColumns = "fail",
     follow: Follow = False,
 ) -> None:
-    """Writes a Delta table; after any interruption the next run resumes at the last commit."""
+    """Writes a Delta table; after any interruption the next run resumes at the last commit.
+
+    With --merge upsert the table has one row for each key, the last one.
+    """
     options = _options(
         schema=schema,
         format=payload,
         message=message,
+        registry=registry,
         subject=subject,
         since=since,
         from_seq=from_seq,
@@ -157,7 +174,8 @@ def delta(
         on_rollback=on_rollback,
         follow=follow,
     )
-    _run(session, partial(session.js.to_delta, stream, target, app_id=app_id, evolve=evolve, **options), target)
+    options |= {"app_id": app_id, "merge": merge, "key": _names(key), "deletes": deletes, "evolve": evolve}
+    _run(session, partial(session.js.to_delta, stream, target, **options), target)
 
 
 @verb(
@@ -177,6 +195,7 @@ def iceberg(
     payload: RowPayload = "json",
     schema: Schema = None,
     message: MessageName = None,
+    registry: Registry = None,
     time_zone: TimeZone = "UTC",
     timestamp_numbers: TimestampNumbers = "error",
     subject: Subjects = None,
@@ -187,15 +206,22 @@ def iceberg(
     every: Wait = "60s",
     durable: Durable = None,
     app_id: Annotated[str | None, typer.Option(help="Name of this sink in the table's properties.")] = None,
+    merge: Merge = "append",
+    key: Key = None,
+    deletes: Deletes = "markers",
     on_rollback: OnRollback = "fail",
     evolve: EvolveColumns = "fail",
     follow: Follow = False,
 ) -> None:
-    """Writes an Iceberg table; after any interruption the next run resumes at the last commit."""
+    """Writes an Iceberg table; after any interruption the next run resumes at the last commit.
+
+    With --merge upsert the table has one row for each key, the last one.
+    """
     options = _options(
         schema=schema,
         format=payload,
         message=message,
+        registry=registry,
         subject=subject,
         since=since,
         from_seq=from_seq,
@@ -209,6 +235,9 @@ def iceberg(
         evolve=evolve,
         app_id=app_id,
         catalog=catalog,
+        merge=merge,
+        key=_names(key),
+        deletes=deletes,
         follow=follow,
     )
     _run(session, partial(session.js.to_iceberg, stream, target, **options), target, corrupt="beside it")
@@ -283,6 +312,7 @@ def _options(
     schema: str | None,
     format: RowFormat,
     message: str | None,
+    registry: str | None,
     subject: list[str] | None,
     since: datetime | None,
     from_seq: int | None,
@@ -293,15 +323,20 @@ def _options(
     """Map the options to keywords of the verbs; `same` has equal names."""
     exclusive(since=since, from_seq=from_seq)
     return {
-        "schema": schema_of(schema, payload=format, message=message),
+        "schema": schema_of(schema, payload=format, message=message, registry=registry),
+        "registry": registry_of(registry),
         "format": format,
         "subjects": subject,
         "start_time": since,
         "start_seq": from_seq,
-        "partition_by": None if partition_by is None else [name.strip() for name in partition_by.split(",")],
+        "partition_by": _names(partition_by),
         "seconds": span(every),
         **same,
     }
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def _run(session: Session, make: Callable[..., Sink], target: str, *, corrupt: str = "to _corrupt") -> None:

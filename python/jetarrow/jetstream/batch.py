@@ -15,9 +15,15 @@ from jetarrow.core.message import AnyMessage
 from jetarrow.core.session import Session
 from jetarrow.jetstream import html
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.binary_schema import binary_schema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
 from jetarrow.jetstream.literals import BINARY_FORMATS, AckVerb, DecodeMode, RowFormat, TimestampNumbers, check_literal
+from jetarrow.jetstream.registry import (
+    RegisteredSchema,
+    SchemaRegistry,
+    payload_schema,
+    registry_of,
+    without_schema,
+)
 from jetarrow.jetstream.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -119,35 +125,46 @@ class MessageBatch(Columns[Msg]):
 
     def decode(
         self,
-        schema: object,
+        schema: object = None,
         mode: DecodeMode = "PERMISSIVE",
         *,
         format: RowFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         time_zone: str = "UTC",
         timestamp_numbers: TimestampNumbers | None = None,
     ) -> MessageBatch:
         """Returns the same rows with decoded payloads: `value` replaces `data`.
 
         Args:
-            schema: As `js.read`.
+            schema: As `js.read`. None needs `registry`, and is the schema of the first payload.
             mode: As `js.read`.
             format: "json", "avro" or "protobuf", as `js.read`.
+            registry: As `js.read`. The call blocks while it fetches schemas, each once.
             time_zone: As `js.read`.
             timestamp_numbers: As `js.read`.
 
         Raises:
             DecodeError: Mode FAILFAST, and a row does not fit the schema.
             ValueError: A type cannot be decoded, or the mode is unknown.
+            SchemaRegistryError: The registry does not answer, or no payload names a schema that it has.
         """
         check_literal("format", format, RowFormat)
         rules = json_rules(schema if format == "json" else None, time_zone, timestamp_numbers)
+        if (known := registry_of(self._session, registry, format)) is not None:
+            schema = payload_schema(format, schema, known) or self._registered(known, format)
         return self._decode(schema, mode, rules, format=format)
+
+    def _registered(self, registry: SchemaRegistry, format: RowFormat) -> RegisteredSchema:
+        for part in getattr(self._native, "parts", [self._native]):
+            if (found := registry._native.schema_of(part, format).block()) is not None:
+                return RegisteredSchema(found, registry)
+        raise without_schema(registry, format)
 
     def _decode(
         self, schema: object, mode: DecodeMode, rules: JsonRules, *, format: RowFormat = "json"
     ) -> MessageBatch:
         binary = format in BINARY_FORMATS
-        given = binary_schema(format, schema) if binary else arrow_schema(schema)
+        given = payload_schema(format, schema, None) if binary else arrow_schema(schema)
         return self._like(self._native.decode(given, mode, rules, binary=binary))
 
     def _like(self, native: _jetarrow.Batch) -> MessageBatch:

@@ -80,10 +80,10 @@ class BinaryColumns:
     """The columns of payloads, as an object with an Arrow schema.
 
     Args:
-        schema: As `binary_schema` returns it.
+        schema: As `binary_schema` returns it, or with a registry.
     """
 
-    def __init__(self, schema: NativeSchema) -> None:
+    def __init__(self, schema: Any) -> None:
         self._schema = schema
 
     def __arrow_c_schema__(self) -> object:

@@ -99,6 +99,7 @@ __all__ = [
     "ObjectNotFoundError",
     "PublishUnconfirmedError",
     "ResumeError",
+    "SchemaRegistryError",
     "ServerError",
     "ServiceUnavailableError",
     "SinkError",
@@ -209,6 +210,37 @@ class DecodeError(Error):
         where += [f"column {self.column!r}"] if self.column is not None else []
         text = super().__str__()
         return f"{text} ({', '.join(where)})" if where else text
+
+
+class SchemaRegistryError(Error):
+    """A schema registry does not answer, or refuses.
+
+    A payload whose schema the registry does not have, or whose schema does not fit, is malformed instead.
+
+    Args:
+        message: The address, the schema, and the cause. Default: a general text.
+        url: The registry's address. Default: None, unknown.
+        schema_id: Id of the schema. Default: None, if it is about another one.
+        status: HTTP status of the answer. Default: None, without one.
+        code: The registry's `error_code`. Default: None, without one.
+    """
+
+    _default = "the schema registry cannot be used"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        url: str | None = None,
+        schema_id: int | None = None,
+        status: int | None = None,
+        code: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.url = url
+        self.schema_id = schema_id
+        self.status = status
+        self.code = code
 
 
 class MalformedMessageError(Error):

@@ -31,6 +31,12 @@ OnDataLoss: TypeAlias = Literal["error", "warn"]
 OnRollback: TypeAlias = Literal["fail", "continue", "earliest"]
 """Reaction to a stream that was rolled back behind the position."""
 
+SinkMerge: TypeAlias = Literal["append", "upsert"]
+"""How a sink adds rows to a table: each message is a row, or each key has one."""
+
+SinkDeletes: TypeAlias = Literal["markers", "none"]
+"""Whether deletion markers delete rows of a table with keys."""
+
 Evolve: TypeAlias = Literal["fail", "add"]
 """Reaction to rows with columns that the table lacks: an error, or new columns."""
 

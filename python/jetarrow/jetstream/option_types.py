@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ReplayPolicy,
     )
     from jetarrow.jetstream.progress import Progress
+    from jetarrow.jetstream.registry import SchemaRegistry
 
 
 class ManagerOptions(TypedDict, total=False):
@@ -208,6 +209,8 @@ class ReadOptions(TypedDict, total=False):
     """Handling of malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     format: PayloadFormat
     """Encoding of payloads that are decoded: "json" (default), "arrow" (IPC streams of rows), "avro" or "protobuf"."""
+    registry: SchemaRegistry | str | None
+    """Schema registry whose ids payloads begin with, its URL or a `jetarrow.SchemaRegistry`; default none."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
     limit: int | None
@@ -248,6 +251,8 @@ class LatestOptions(TypedDict, total=False):
     """Handling of malformed rows: "PERMISSIVE" (default), "DROPMALFORMED" or "FAILFAST"."""
     format: PayloadFormat
     """Encoding of payloads that are decoded: "json" (default), "arrow" (IPC streams of rows), "avro" or "protobuf"."""
+    registry: SchemaRegistry | str | None
+    """Schema registry whose ids payloads begin with, its URL or a `jetarrow.SchemaRegistry`; default none."""
     flatten: bool
     """The fields of `value` are columns of their own; default False."""
     as_of_seq: int | None

@@ -23,6 +23,7 @@ from jetarrow.jetstream.literals import (
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.read_spec import BATCH_BYTES, DEFAULT_FETCH_BYTES, ReadSpec
 from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.registry import SchemaRegistry, registry_of
 
 
 class ReadVerbs:
@@ -44,6 +45,7 @@ class ReadVerbs:
         schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
         mode: DecodeMode = "PERMISSIVE",
         format: PayloadFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         flatten: bool = False,
         limit: int | None = None,
         batch_rows: int | None = None,
@@ -90,6 +92,10 @@ class ReadVerbs:
                 of the first message. A message is malformed if it lacks a column, if a column has another type, or if
                 it decodes to more than 512 MiB. "avro": each payload is a datum of the record `schema`, alone or in
                 single-object encoding. "protobuf": each payload is a message of the type `schema`.
+            registry: With format "avro" or "protobuf" a schema registry, its URL or a `jetarrow.SchemaRegistry`: each
+                payload begins with the id of its schema (Confluent's wire format). Schemas are fetched once. Avro data
+                are resolved from their schema to `schema`, by default the first message's. A Protobuf message of
+                another type than `schema` is malformed, and so is a payload whose id the registry does not have.
             flatten: The fields of `value` become top-level columns.
             limit: Most rows; None is all.
             batch_rows: Most rows of a batch. None: 65,536, and fewer in the first batches, so that the first one
@@ -122,6 +128,7 @@ class ReadVerbs:
 
         Raises:
             ValueError: An argument has an invalid value.
+            SchemaRegistryError: While it is read: the registry does not answer, or no message names a schema for it.
             NotFoundError: While it is read: the stream does not exist; the text names it, and the nearest that there
                 is.
         """
@@ -146,6 +153,7 @@ class ReadVerbs:
             schema=schema,
             mode=mode,
             format=format,
+            registry=registry_of(self._api.session, registry, format),
             flatten=flatten,
             limit=limit,
             progress=progress,
@@ -163,6 +171,7 @@ class ReadVerbs:
         schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
         mode: DecodeMode = "PERMISSIVE",
         format: PayloadFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         flatten: bool = False,
         as_of_seq: int | None = None,
         as_of_time: datetime | timedelta | str | None = None,
@@ -196,6 +205,7 @@ class ReadVerbs:
             schema: As `js.read`.
             mode: As `js.read`.
             format: As `js.read`; a subject's last message is all its rows.
+            registry: As `js.read`.
             flatten: As `js.read`.
             as_of_seq: The state at the time when this was the last sequence; None is now.
             as_of_time: Instead of `as_of_seq`: the state right before this time, given as for `js.read`.
@@ -237,6 +247,7 @@ class ReadVerbs:
             schema=schema,
             mode=mode,
             format=format,
+            registry=registry_of(self._api.session, registry, format),
             flatten=flatten,
             limit=limit,
             progress=progress,

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import TypedDict, cast
 
 from jetarrow.core.arguments import check_whole, texts
-from jetarrow.jetstream.binary_schema import binary_schema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
 from jetarrow.jetstream.literals import (
     BINARY_FORMATS,
@@ -22,6 +21,7 @@ from jetarrow.jetstream.literals import (
 )
 from jetarrow.jetstream.models.values import moment
 from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.registry import SchemaRegistry, payload_schema
 from jetarrow.jetstream.schema import arrow_schema
 
 DEFAULT_FETCH_BYTES = 16 * 1024 * 1024
@@ -60,7 +60,7 @@ class ReadOptions(TypedDict):
         flatten: The fields of `schema` are top-level columns.
         limit: Maximum rows; None for all.
         format: "arrow": with `schema`, every payload is an Arrow stream with these columns. "avro", "protobuf":
-            `schema` is as `binary_schema` returns it.
+            `schema` is as `payload_schema` returns it.
         grow: Start with a small batch, and double it up to `batch_rows` and `batch_bytes`.
         outage: Maximum seconds without a server after opening; None for 60.
         marks: Sequence and nanoseconds of messages received before, to compare with the stream.
@@ -128,6 +128,7 @@ class ReadSpec:
     schema: object | None = None
     mode: DecodeMode = "PERMISSIVE"
     format: PayloadFormat = "json"
+    registry: SchemaRegistry | None = None
     flatten: bool = False
     limit: int | None = None
     batch_rows: int | None = None
@@ -166,7 +167,7 @@ class ReadSpec:
         check_literal("format", self.format, PayloadFormat)
         if self.format == "arrow" and self.schema is None:
             self._set("schema", "infer")
-        if self.flatten and self.schema is None:
+        if self.flatten and self.schema is None and self.registry is None:
             raise ValueError("flatten=True makes columns of the fields of value: give schema= as well")
         if self.start_time is not None:
             self._set("start_time", moment(self.start_time))
@@ -177,7 +178,7 @@ class ReadSpec:
             units = self.schema if self.format == "json" else None
             self._set("rules", json_rules(units, self.time_zone, self.timestamp_numbers))
         if self.format in BINARY_FORMATS:
-            self._set("schema", binary_schema(self.format, self.schema))
+            self._set("schema", payload_schema(self.format, self.schema, self.registry))
         elif not self.infers_schema:
             self._set("schema", arrow_schema(self.schema))
 
@@ -188,7 +189,9 @@ class ReadSpec:
     @property
     def infers_schema(self) -> bool:
         """Whether the schema is read from the stream's messages when the reader is opened."""
-        return self.format in ("json", "arrow") and isinstance(self.schema, str) and self.schema == "infer"
+        if self.format in BINARY_FORMATS:
+            return self.schema is None
+        return isinstance(self.schema, str) and self.schema == "infer"
 
     def native_options(self) -> ReadOptions:
         """The options of the native `read`."""

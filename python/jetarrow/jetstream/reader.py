@@ -23,6 +23,7 @@ from jetarrow.jetstream.infer import infer_schema
 from jetarrow.jetstream.progress import reporter
 from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader_conversions import ReaderConversions
+from jetarrow.jetstream.registry import first_schema, without_schema
 from jetarrow.jetstream.schema import PayloadSchema
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Reader(ReaderConversions):
     def _sample_call(self, **changes: Any) -> _jetarrow.Call[_jetarrow.Reader]:
         """A read of the first payloads of the range, from which the schema is inferred."""
         plain: dict[str, Any] = {"columns": ["data"], "format": "json", "schema": None, "flatten": False, "marks": ()}
+        plain["registry"] = None
         spec = replace(self._spec, **plain, follow=False, **{"limit": INFER_SAMPLE_ROWS, **changes})
         return self._native_call(spec, None)
 
@@ -99,7 +101,8 @@ class Reader(ReaderConversions):
     async def _opening(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> _jetarrow.Reader:
         try:
             if self._call is None:
-                await (self._infer_json if self._spec.format == "json" else self._infer_arrow)(wait)
+                infer = {"json": self._infer_json, "arrow": self._infer_arrow}
+                await infer.get(self._spec.format, self._fetch_schema)(wait)
             native: _jetarrow.Reader = await wait(self._call or self._native_call(self._spec, self._inferred))
         except NotFoundError as error:
             # With `_block` the thread of an event loop must not wait for another request.
@@ -138,6 +141,20 @@ class Reader(ReaderConversions):
                 self._inferred = PayloadSchema(payload)
                 break
         await wait(sample.close())
+
+    async def _fetch_schema(self, wait: Callable[[_jetarrow.Call[Any]], Coroutine[Any, Any, Any]]) -> None:
+        """Fetches the schema of the first message that names one."""
+        registry = self._spec.registry
+        assert registry is not None
+        sample = await wait(self._sample_call(batch_rows=1, fetch_bytes=1))
+        try:
+            while self._inferred is None and (item := await wait(sample.next())) is not None:
+                if isinstance(item, _jetarrow.Batch):
+                    self._inferred = await first_schema(registry, item, self._spec.format, wait)
+        finally:
+            await wait(sample.close())
+        if self._inferred is None:
+            raise without_schema(registry, self._spec.format)
 
     @property
     def inferred(self) -> pyarrow.Schema | None:

@@ -31,6 +31,7 @@ from jetarrow.jetstream.publish_headers import batch_headers
 from jetarrow.jetstream.publish_partial import ProgressOfStep, set_partial
 from jetarrow.jetstream.publish_result import PartialPublish, PublishResult
 from jetarrow.jetstream.publish_spec import DEFAULT_MAX_BYTES, PublishSpec
+from jetarrow.jetstream.registry import SchemaRegistry, frame_of, registry_of
 from jetarrow.jetstream.resume.publish import Resume, open_load
 from jetarrow.jetstream.resume.rows import ReadThread
 from jetarrow.jetstream.resume.stores import store_of
@@ -61,6 +62,7 @@ class PublishTable(PublishVerbs):
         *,
         format: PayloadFormat = "json",
         schema: Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
+        registry: SchemaRegistry | str | None = None,
         columns: Sequence[str] | None = None,
         msg_id: str | None = None,
         headers: Headers | None = None,
@@ -97,6 +99,10 @@ class PublishTable(PublishVerbs):
             schema: With format "avro" the Avro schema of a record: its JSON text, the same as a dict, or a path; with
                 "protobuf" a `jetarrow.ProtobufSchema` or a generated message class. Fields are found by name; one
                 without a column has its default.
+            registry: With these formats a schema registry, its URL or a `jetarrow.SchemaRegistry`: each payload begins
+                with the id of its schema (Confluent's wire format). The schema is registered first, under the subject
+                of the `SchemaRegistry`, by default the name of the record or message. Without `schema` it is the latest
+                one of that subject.
             columns: The columns of the payload; default all.
             msg_id: The column of the ids (null: no id), or "content": ids derived from subject and payload, so that a
                 table that is published again is stored once (within the stream's duplicate window). Format "arrow"
@@ -132,6 +138,7 @@ class PublishTable(PublishVerbs):
             ValueError: A column is missing, or the template is invalid; nothing was sent.
             BadSubjectError: The subject is invalid for all values of the columns; nothing was sent.
             BatchError: As `publish_batch`.
+            SchemaRegistryError: The registry does not answer, or refuses the schema; nothing was sent.
             UnsupportedError: Server or stream lacks the mode, or `resume` is given without pyarrow.
             ResumeError: The load cannot continue at its position: other rows or options, a recreated or rolled back
                 stream, removed messages, another run at the same time.
@@ -158,6 +165,11 @@ class PublishTable(PublishVerbs):
         binary = format in BINARY_FORMATS
         if schema is not None and not binary:
             raise ValueError(f'schema= is for format "avro" and "protobuf"; leave it out with format {format!r}')
+        framed = None
+        if (known := registry_of(self._api.session, registry, format)) is not None:
+            framed = await frame_of(known, format, schema, self._api.session.run)
+        elif binary:
+            framed = (binary_schema(format, schema), b"")
         rows = TableMessages(
             without_nested_offsets(table),
             columns=None if columns is None else list(columns),
@@ -165,7 +177,8 @@ class PublishTable(PublishVerbs):
             msg_id=msg_id,
             nulls=nulls,
             arrow=arrow,
-            binary=binary_schema(format, schema) if binary else None,
+            binary=None if framed is None else framed[0],
+            frame=None if framed is None else framed[1],
         )
         all_headers, ttl = batch_headers(
             self._api, headers, rows, last_seq=None, last_subject_seq=None, last_msg_id=None, ttl=msg_ttl

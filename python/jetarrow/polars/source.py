@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 import jetarrow.sync
+from jetarrow.archive_scan.place import ArchivePlace
+from jetarrow.archive_scan.table import ArchiveTable, check_for_archive
 from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.suggestions import check_keywords, keywords_of
 from jetarrow.jetstream.arrow import ArrowSchema
-from jetarrow.jetstream.binary_schema import BinaryColumns, NativeSchema, ProtobufSchema, binary_schema
+from jetarrow.jetstream.binary_schema import BinaryColumns, NativeSchema, ProtobufSchema
 from jetarrow.jetstream.json_rules import JsonRules, json_rules
-from jetarrow.jetstream.literals import BINARY_FORMATS, PayloadFormat, TimestampNumbers, check_literal
+from jetarrow.jetstream.literals import (
+    BINARY_FORMATS,
+    OnDataLoss,
+    PayloadFormat,
+    RowFormat,
+    TimestampNumbers,
+    check_literal,
+)
+from jetarrow.jetstream.registry import RegisteredSchema, SchemaRegistry, payload_schema, registry_of
 from jetarrow.jetstream.schema import arrow_schema
+from jetarrow.polars.archive_source import ArchiveSource
 from jetarrow.polars.bounds import ALL, bounds, within
 
 if TYPE_CHECKING:
@@ -43,10 +55,16 @@ def scan(
     schema: ArrowSchema | Mapping[str, Any] | str | PathLike[str] | ProtobufSchema | type | None = None,
     subjects: str | Sequence[str] | None = None,
     format: PayloadFormat = "json",
+    registry: SchemaRegistry | str | None = None,
     mode: str = "PERMISSIVE",
     latest: bool = False,
     time_zone: str = "UTC",
     timestamp_numbers: TimestampNumbers | None = None,
+    archive: Any = None,
+    app_id: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    filesystem: Any = None,
+    on_data_loss: OnDataLoss = "error",
     **options: Unpack[SyncConnectOptions],
 ) -> pl.LazyFrame:
     """Returns a stream as a LazyFrame. Each `collect` connects and reads the stream again.
@@ -62,6 +80,10 @@ def scan(
     A read ends at the last message at the time of opening. In mode "PERMISSIVE", a JSON row is malformed if one of the
     required fields is malformed.
 
+    With `archive` the rows up to the archive's position come from it, and the rest from the stream, so that no row is
+    missing and none occurs twice, while the sink and the stream continue. The columns are those of the archive. See
+    docs/archive-scan.md.
+
     Args:
         servers: As `jetarrow.sync.connect`.
         stream: The stream.
@@ -69,11 +91,21 @@ def scan(
             messages are read when polars requests the columns.
         subjects: As `js.read`.
         format: As `js.read`.
+        registry: As `js.read`. Without `schema` the first message is read when polars requests the columns.
         mode: As `js.read`: the handling of malformed rows. "PERMISSIVE" adds the columns `_corrupt_record` and
             `_error`.
         latest: The last message of each subject only, as in `js.latest`.
         time_zone: As `js.read`.
         timestamp_numbers: As `js.read`.
+        archive: An archive of the stream: the folder or URI of `to_parquet` or `to_delta`, whose newest version is
+            read by each `collect`; a `deltalake.DeltaTable` or a table of pyiceberg, whose loaded version is read; or
+            a function that returns one of them, called by each `collect`. Schema, `time_zone` and `timestamp_numbers`
+            are those of the sink; Avro and Protobuf payloads need `format` and `schema`.
+        app_id: With a Delta or Iceberg table: as `to_delta`. Default: that of the only sink of the stream.
+        storage_options: With a Delta table: as `to_delta`.
+        filesystem: With a Parquet folder: as `to_parquet`.
+        on_data_loss: With `archive`: "error" raises `DataLossError` if the stream has lost messages after the archive's
+            position; "warn" reads the remaining ones.
         **options: As `jetarrow.sync.connect`: each `collect` opens a connection.
 
     Returns:
@@ -81,20 +113,33 @@ def scan(
 
     Raises:
         ValueError: An argument is invalid.
+        SinkError: With `archive`: there is none, it is of another stream, or it cannot be read.
+        SinkSchemaError: With `archive`: it has other payloads than `format` and `schema`.
     """
     check_keywords("scan", options, keywords_of(jetarrow.sync.Client.connect), keywords_of(scan))
     check_literal("format", format, PayloadFormat)
     filters = [subjects] if isinstance(subjects, str) else list(subjects or ())
+    known = registry_of(None, registry, format)
+    if archive is not None:
+        place = ArchivePlace(stream, archive, app_id, storage_options, filesystem)
+        check_for_archive(format, mode, latest=latest, rules=(time_zone, timestamp_numbers))
+        check_literal("on_data_loss", on_data_loss, OnDataLoss)
+        connect = partial(jetarrow.sync.connect, servers, **options)
+        table = ArchiveTable(place, connect, cast("RowFormat", format), schema, tuple(filters), on_data_loss, known)
+        archived = ArchiveSource(table)
+        # Not by polars, which raises other errors for a failed schema.
+        return register_io_source(archived.frames, schema=archived.schema())
     given = "infer" if format == "arrow" and schema is None else schema
     if isinstance(given, pl.Schema):
         given = pl.DataFrame(schema=given).to_arrow().schema
     rules = json_rules(given if format == "json" else None, time_zone, timestamp_numbers)
     source = _Source(servers, stream, dict(options), filters, format, mode, latest, rules)
-    if format in BINARY_FORMATS:
-        source.binary = binary_schema(format, given)
+    source.registry = known
+    if format in BINARY_FORMATS and (given is not None or known is None):
+        source.binary = payload_schema(format, given, known)
         source.fields = pa.schema(BinaryColumns(source.binary))
         return register_io_source(source.frames, schema=source.schema())
-    if given != "infer":
+    if given != "infer" and known is None:
         source.fields = None if given is None else pa.schema(arrow_schema(given))
         return register_io_source(source.frames, schema=source.schema())
     return register_io_source(source.frames, schema=source.inferred)
@@ -120,7 +165,8 @@ class _Source:
         # Schema of the payloads; None for bytes.
         self.fields: pa.Schema | None = None
         # The schema of Avro or Protobuf payloads.
-        self.binary: NativeSchema | None = None
+        self.binary: NativeSchema | RegisteredSchema | None = None
+        self.registry: SchemaRegistry | None = None
         self._known = False
 
     def inferred(self) -> pl.Schema:
@@ -131,6 +177,8 @@ class _Source:
                 with reader:
                     _ = reader.schema
                     self.fields, self._known = reader.inferred, True
+                    if isinstance(reader._inner._inferred, RegisteredSchema):
+                        self.binary = reader._inner._inferred
         return self.schema()
 
     def schema(self) -> pl.Schema:
@@ -197,6 +245,7 @@ class _Source:
         common: dict[str, Any] = {
             "subjects": self._filters or None,
             "format": self._format,
+            "registry": self.registry,
             "mode": self._mode,
             "time_zone": self._rules.time_zone,
             "timestamp_numbers": self._rules.timestamp_numbers,

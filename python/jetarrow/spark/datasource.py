@@ -9,10 +9,11 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from jetarrow.core.errors import UnsupportedError
+from jetarrow.jetstream.errors import SchemaRegistryError
 
 from .errors import hide_traceback
 from .options.option_texts import OptionTexts, invalid
-from .options.read import READ_OPTIONS, ReadOptions, read_options
+from .options.read import READ_OPTIONS, ReadOptions, read_options, with_payload_schema
 from .options.write import WRITE_OPTIONS, WriteOptions, write_options
 from .schema import check_schema, full_schema
 from .sink.target import Target, prepare
@@ -50,7 +51,7 @@ class JetStreamSource(DataSource):
             ValueError: An option is missing or not valid, which `load()` raises before anything is read.
         """
         with hide_traceback():
-            return full_schema(read_options(self.options, streaming=None).rows)
+            return full_schema(with_payload_schema(read_options(self.options, streaming=None)).rows)
 
     def reader(self, schema: StructType) -> JetStreamReader:
         """Return a batch reader.
@@ -79,17 +80,19 @@ class JetStreamSource(DataSource):
         """
         try:
             return JetStreamStreamReader(schema, self._read_options(schema, streaming=True))
-        except ValueError as error:
+        except (ValueError, SchemaRegistryError) as error:
             return RefusedStreamReader(str(error))
 
     def _read_options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
         with hide_traceback():
-            options = read_options(self.options, streaming=streaming)
+            options = with_payload_schema(read_options(self.options, streaming=streaming))
             check_schema(schema, options.rows)
             if streaming and options.pushdown:
                 raise invalid("pushdown", "Spark pushes no filters into a streaming query", "false (default)")
             OptionTexts(self.options, READ_OPTIONS).refuse_unknown()
         options.connection.warn()
+        if options.rows.payload_schema is not None:
+            options.rows.payload_schema.warn()
         return options
 
     def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 from .options.choices import HeaderValues, ParseMode, Payload
 from .options.option_texts import invalid
 from .options.read import RowOptions
+from .payload_types import value_type
 
 SCHEMA = StructType(
     [
@@ -80,6 +81,9 @@ def full_schema(options: RowOptions) -> StructType | str:
     fields = [field for field in fields if options.headers or field.name != "headers"]
     if not options.decoded:
         return StructType([*fields[:-1], _data(options), *extra])
+    if options.payload_schema is not None:
+        value = value_type(options.payload_schema)
+        return StructType([*fields[:-1], StructField("value", value), *_corrupt(options), *extra])
     text = options.value_schema
     if text is None:
         raise invalid(
@@ -128,7 +132,9 @@ def check_schema(schema: StructType, options: RowOptions | None = None) -> None:
     if problem is not None:
         listed = ", ".join(f"{name} {kind}" for name, kind in types.items())
         raise ValueError(f"jetstream: {problem}; a schema selects from these columns: {listed}")
-    if "value" in schema.names:
+    if "value" in schema.names and options.payload_schema is not None:
+        _check_fields(schema["value"].dataType, value_type(options.payload_schema))
+    elif "value" in schema.names:
         _check_decodable(schema["value"].dataType, "value", options.payload)
         if options.payload == Payload.ARROW:
             _check_table(schema)
@@ -148,6 +154,18 @@ def _column_problems(schema: StructType, columns: Mapping[str, StructField], typ
             yield f"column {field.name!r} is nullable, a message may have none"
         elif schema.names.count(field.name) > 1:
             yield f"column {field.name!r} is named twice"
+
+
+def _check_fields(given: DataType, found: StructType) -> None:
+    """Raise ValueError unless all fields of `value` are in the schema of the payloads, with the same types."""
+    assert isinstance(given, StructType)  # as it was checked
+    there = {field.name: field.dataType.simpleString() for field in found}
+    for field in given:
+        if there.get(field.name) != field.dataType.simpleString():
+            listed = ", ".join(f"{name} {kind}" for name, kind in there.items())
+            raise ValueError(
+                f"jetstream: value.{field.name} is {field.dataType.simpleString()}, and the payloads have {listed}"
+            )
 
 
 def _check_decodable(kind: DataType, path: str, payload: Payload) -> None:

@@ -13,6 +13,7 @@ from jetarrow.jetstream import batch, reader
 from jetarrow.jetstream.fetch import PullSubscription as AsyncPullSubscription
 from jetarrow.jetstream.literals import DecodeMode, RowFormat, TimestampNumbers
 from jetarrow.jetstream.messages import REQUEST_MESSAGES
+from jetarrow.jetstream.registry import SchemaRegistry
 from jetarrow.sync.blocking import (
     blocking,
     blocking_messages,
@@ -41,16 +42,17 @@ class MessageBatch(batch.Columns[SyncMsg]):
     @documented_as(batch.MessageBatch.decode)
     def decode(
         self,
-        schema: object,
+        schema: object = None,
         mode: DecodeMode = "PERMISSIVE",
         *,
         format: RowFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         time_zone: str = "UTC",
         timestamp_numbers: TimestampNumbers | None = None,
     ) -> MessageBatch:
         """As `jetarrow.batch.MessageBatch.decode`."""
         found = self._inner.decode(
-            schema, mode, format=format, time_zone=time_zone, timestamp_numbers=timestamp_numbers
+            schema, mode, format=format, registry=registry, time_zone=time_zone, timestamp_numbers=timestamp_numbers
         )
         return MessageBatch(found)
 

@@ -126,6 +126,8 @@ pub enum JetError {
     DataLoss(Box<Loss>),
     #[error("message {seq} does not fit the schema{}: {reason}", if .column.is_empty() { String::new() } else { format!(" in {column}") })]
     Decode { seq: i64, column: String, reason: String },
+    #[error("{0}")]
+    Registry(Box<RegistryFailure>),
     /// `stored` is set if the message is stored in a stream.
     #[error("the headers of {} are malformed; their readable part is delivered", match .stored {
         Some((stream, seq)) => format!("message {seq} of stream {stream:?}"),
@@ -234,6 +236,19 @@ impl JetError {
             other => other,
         }
     }
+}
+
+/// A schema registry that does not answer, or refuses.
+#[derive(Debug, Clone, Error, PartialEq)]
+#[error("schema registry {url}: no answer to use about {what}: {cause}")]
+pub struct RegistryFailure {
+    pub url: String,
+    pub what: String,
+    pub cause: String,
+    pub status: Option<u16>,
+    /// The registry's `error_code`.
+    pub code: Option<i64>,
+    pub schema_id: Option<u32>,
 }
 
 /// A requested range of sequences, and the first sequence that the stream still has.

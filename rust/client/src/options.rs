@@ -78,7 +78,7 @@ impl Options {
             websocket_headers: headers(&self.websocket_headers)?,
             echo: !self.no_echo,
             timeout: self.connect_timeout,
-            tls: Arc::new(tls::config(&tls, state)?),
+            tls: Arc::new(tls::config(&tls, Arc::downgrade(state))?),
             tls_required: tls.required || state.pool().wants_tls(),
             tls_first: tls.handshake_first,
         };

@@ -1,7 +1,7 @@
 //! TLS configuration, certificate verification, and error texts for rejected certificates.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -46,8 +46,9 @@ impl Default for Tls {
     }
 }
 
-/// Builds the TLS configuration. It reads no file and no system certificate; the first handshake does.
-pub fn config(tls: &Tls, state: &Arc<ConnectionState>) -> Result<ClientConfig> {
+/// Builds the TLS configuration. It reads no file and no system certificate; the first handshake does. `state`
+/// learns why a certificate was rejected.
+pub fn config(tls: &Tls, state: Weak<ConnectionState>) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let value = |text: String| JetError::Value(format!("tls: {text}"));
     let hostname = match &tls.hostname {
@@ -80,14 +81,14 @@ pub fn config(tls: &Tls, state: &Arc<ConnectionState>) -> Result<ClientConfig> {
         verify: tls.verify,
         check_name: tls.check_name,
         provider: provider.clone(),
-        state: Arc::downgrade(state),
+        state: state.clone(),
     };
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| JetError::Internal(e.to_string()))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_client_cert_resolver(Arc::new(Identity { key, state: Arc::downgrade(state) }));
+        .with_client_cert_resolver(Arc::new(Identity { key, state }));
     Ok(config)
 }
 
@@ -141,7 +142,7 @@ struct Verifier {
     verify: bool,
     check_name: bool,
     provider: Arc<CryptoProvider>,
-    state: std::sync::Weak<ConnectionState>,
+    state: Weak<ConnectionState>,
 }
 
 impl fmt::Debug for Verifier {
@@ -208,7 +209,7 @@ const NOT_TRUSTED: &str = "not signed by a CA that is trusted here: pass the CA 
 const SELF_SIGNED: &str = "CaUsedAsEndEntity";
 
 /// Describes the error, and the action to take.
-fn explain(error: &Error) -> String {
+pub fn explain(error: &Error) -> String {
     use CertificateError::*;
     let Error::InvalidCertificate(error) = error else { return error.to_string() };
     match error {
@@ -289,7 +290,7 @@ impl ServerCertVerifier for Verifier {
 /// Client certificate resolver, which records that the server asked for a certificate.
 struct Identity {
     key: Option<Arc<CertifiedKey>>,
-    state: std::sync::Weak<ConnectionState>,
+    state: Weak<ConnectionState>,
 }
 
 impl fmt::Debug for Identity {

@@ -12,6 +12,7 @@ mod fits;
 mod input;
 mod plan;
 mod read;
+mod references;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::encode::{Encoded, encode_rows};
 pub(crate) use fits::is_lossless;
 use input::Input;
 use plan::{Plan, plan};
+pub use references::with_references;
 pub use schema::AvroSchema;
 
 /// The first bytes of single-object encoding.
@@ -81,10 +83,13 @@ pub fn check(columns: &Fields, schema: &AvroSchema) -> Result<(), String> {
     fits::check(columns, schema)
 }
 
-/// Encodes each row as a datum. The columns are those that `check` accepts.
-pub fn encode(table: &StructArray, schema: &AvroSchema) -> Result<Encoded, ArrowError> {
+/// Encodes each row as a datum behind `frame`. The columns are those that `check` accepts.
+pub fn encode(table: &StructArray, schema: &AvroSchema, frame: &[u8]) -> Result<Encoded, ArrowError> {
     let columns = write::columns(table, schema)?;
-    encode_rows(table.len(), |row, out| write::record(&columns, row, out))
+    encode_rows(table.len(), |row, out| {
+        out.extend_from_slice(frame);
+        write::record(&columns, row, out)
+    })
 }
 
 /// Returns empty columns for the rows of a schema, as one struct.

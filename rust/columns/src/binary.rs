@@ -42,11 +42,11 @@ impl BinarySchema {
         }
     }
 
-    /// Encodes each row as a payload. The columns are those that `check` accepts.
-    pub fn encode(&self, table: &StructArray) -> Result<Encoded, ArrowError> {
+    /// Encodes each row as a payload that begins with `frame`. The columns are those that `check` accepts.
+    pub fn encode(&self, table: &StructArray, frame: &[u8]) -> Result<Encoded, ArrowError> {
         match self {
-            BinarySchema::Avro(schema) => avro::encode(table, schema),
-            BinarySchema::Protobuf(message) => protobuf::encode(table, message),
+            BinarySchema::Avro(schema) => avro::encode(table, schema, frame),
+            BinarySchema::Protobuf(message) => protobuf::encode(table, message, frame),
         }
     }
 }

@@ -54,7 +54,9 @@ use explain::explain;
 use json::{Json, Parsed, Reason};
 use rules::{JsonRules, Leniency};
 
-use crate::avro::{self, AvroReader, AvroSchema};
+use crate::avro::{self, AvroReader};
+use crate::binary::BinarySchema;
+use crate::framed::{Framed, WriterSchema};
 use crate::protobuf::{self, Message};
 
 use base::choice::choose;
@@ -131,6 +133,7 @@ enum Payload {
     Json(Leniency),
     Avro(Box<AvroReader>),
     Protobuf(Arc<Message>),
+    Framed(Box<Framed>),
 }
 
 impl Decoder {
@@ -148,18 +151,35 @@ impl Decoder {
         Ok(Decoder { root, mode, payload: Payload::Json(rules.leniency) })
     }
 
-    /// Creates a decoder of Avro payloads, whose columns are those of the schema.
-    pub fn of_avro(schema: &AvroSchema, mode: OnMismatch) -> Result<Decoder, String> {
-        let mut root = avro::rows(schema)?;
+    /// Creates a decoder of a binary format, whose columns are those of the schema. `framed` payloads name their schema
+    /// by an id.
+    pub fn of_binary(schema: &BinarySchema, framed: bool, mode: OnMismatch) -> Result<Decoder, String> {
+        let mut root = match schema {
+            BinarySchema::Avro(schema) => avro::rows(schema)?,
+            BinarySchema::Protobuf(message) => protobuf::rows(message)?,
+        };
         root.finish().map_err(|e| e.to_string())?;
-        Ok(Decoder { root, mode, payload: Payload::Avro(Box::new(AvroReader::new(schema, schema)?)) })
+        let payload = match schema {
+            _ if framed => Payload::Framed(Box::new(Framed::new(schema.clone()))),
+            BinarySchema::Avro(schema) => Payload::Avro(Box::new(AvroReader::new(schema, schema)?)),
+            BinarySchema::Protobuf(message) => Payload::Protobuf(message.clone()),
+        };
+        Ok(Decoder { root, mode, payload })
     }
 
-    /// Creates a decoder of Protobuf payloads, whose columns are the fields of the message.
-    pub fn of_protobuf(message: Arc<Message>, mode: OnMismatch) -> Result<Decoder, String> {
-        let mut root = protobuf::rows(&message)?;
-        root.finish().map_err(|e| e.to_string())?;
-        Ok(Decoder { root, mode, payload: Payload::Protobuf(message) })
+    /// Returns the ids of schemas in payloads that `add_schema` has not had yet.
+    pub fn unknown_schemas(&self, payloads: &BinaryArray) -> Vec<u32> {
+        match &self.payload {
+            Payload::Framed(framed) => framed.unknown(payloads),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Adds the schema of an id. Payloads whose id has none are malformed.
+    pub fn add_schema(&mut self, id: u32, schema: &WriterSchema) {
+        if let Payload::Framed(framed) = &mut self.payload {
+            framed.add(id, schema);
+        }
     }
 
     /// Returns the field `value: struct<…>`. It is nullable in every mode, so the schema does not depend on the mode.
@@ -182,7 +202,7 @@ impl Decoder {
         self.root.reserve(rows);
         let filled = match self.payload {
             Payload::Json(leniency) => self.fill(payloads, leniency),
-            Payload::Avro(_) | Payload::Protobuf(_) => self.fill_from_binary(payloads),
+            _ => self.fill_from_binary(payloads),
         };
         let bad = match filled {
             Ok(bad) => bad,
@@ -249,6 +269,7 @@ impl Decoder {
                 Payload::Json(_) => break,
                 Payload::Avro(reader) => reader.read(payloads.value(row), &mut self.root),
                 Payload::Protobuf(message) => protobuf::read(message, payloads.value(row), &mut self.root),
+                Payload::Framed(framed) => framed.read(payloads.value(row), &mut self.root),
             };
             if let Err(fault) = read {
                 self.root.truncate(length);

@@ -13,6 +13,7 @@ pub mod column_buffer;
 pub mod decode;
 pub mod decompress;
 pub mod encode;
+pub mod framed;
 pub mod protobuf;
 pub mod unpack;
 pub mod varint;

@@ -5,6 +5,7 @@
 
 mod arrow;
 mod descriptor;
+mod files;
 mod read;
 mod wire;
 mod write;
@@ -15,6 +16,7 @@ use arrow_schema::{ArrowError, Fields};
 use crate::decode::column::ColumnDecoder;
 use crate::encode::{Encoded, encode_rows};
 pub use descriptor::Message;
+pub use files::{MessageNames, SchemaFile, files_of, set_of};
 use read::Input;
 
 /// Returns the columns that a message has.
@@ -32,10 +34,13 @@ pub fn check(columns: &Fields, message: &Message) -> Result<(), String> {
     write::check(columns, message, "")
 }
 
-/// Encodes each row as a message. The columns are those that `check` accepts.
-pub fn encode(table: &StructArray, message: &Message) -> Result<Encoded, ArrowError> {
+/// Encodes each row as a message behind `frame`. The columns are those that `check` accepts.
+pub fn encode(table: &StructArray, message: &Message, frame: &[u8]) -> Result<Encoded, ArrowError> {
     let columns = write::Columns::new(table, message)?;
-    encode_rows(table.len(), |row, out| columns.write(row, out))
+    encode_rows(table.len(), |row, out| {
+        out.extend_from_slice(frame);
+        columns.write(row, out)
+    })
 }
 
 /// Appends the row of a payload; the column and the reason if it is malformed.

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 
+use crate::block_on::block_on;
 use crate::error::PyResult;
 use crate::message::{MessageFormat, Msg};
 use crate::requested;
@@ -157,8 +158,19 @@ impl Batch {
 
     /// Returns the same rows with `data` decoded.
     #[pyo3(signature = (schema, mode, rules, *, binary=false))]
-    fn decode(&self, schema: &Bound<'_, PyAny>, mode: &str, rules: Rules, binary: bool) -> PyResult<Batch> {
+    fn decode(
+        &self,
+        py: Python<'_>,
+        schema: &Bound<'_, PyAny>,
+        mode: &str,
+        rules: Rules,
+        binary: bool,
+    ) -> PyResult<Batch> {
         let mut typed = typed(self.inner.record.schema_ref(), schema, binary, mode, &rules, false)?;
+        if typed.needs_schemas(&self.inner) {
+            let batch = self.inner.clone();
+            typed = block_on(py, async move { typed.prepare(&batch).await.map(|()| typed) }, |_| Ok(()))??;
+        }
         Ok(Batch { inner: typed.apply(self.inner.clone())? })
     }
 

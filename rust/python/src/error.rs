@@ -53,7 +53,7 @@ fn class_of(err: &JetError) -> Option<(&'static str, &'static str)> {
         | JetError::Unsupported { .. } => None,
         JetError::Row { .. } | JetError::Value(_) | JetError::Type(_) | JetError::Internal(_) => None,
         JetError::Api { .. } | JetError::Batch { .. } | JetError::DataLoss(_) | JetError::Malformed { .. } => None,
-        JetError::Decode { .. } | JetError::RolledBack(_) => None,
+        JetError::Decode { .. } | JetError::RolledBack(_) | JetError::Registry(_) => None,
     }
 }
 
@@ -136,6 +136,13 @@ fn build_jetstream<'py>(
             fields.set_item("seq", seq)?;
             fields.set_item("column", column)?;
             class("DecodeError")?.call((text,), Some(fields))
+        }
+        JetError::Registry(failure) => {
+            fields.set_item("url", &failure.url)?;
+            fields.set_item("status", failure.status)?;
+            fields.set_item("code", failure.code)?;
+            fields.set_item("schema_id", failure.schema_id)?;
+            class("SchemaRegistryError")?.call((text,), Some(fields))
         }
         JetError::RolledBack(rollback) => {
             let mark = |mark: Mark| (mark.seq, mark.nanos);

@@ -32,6 +32,7 @@ mod publisher_fence;
 mod python_call;
 mod python_names;
 mod read;
+mod registry;
 mod request;
 mod requested;
 mod rows;
@@ -70,6 +71,7 @@ pub fn _jetarrow(module: &Bound<'_, PyModule>) -> pyo3::PyResult<()> {
     module.add_class::<decompress::Decompressor>()?;
     module.add_class::<entry::Entries>()?;
     module.add_class::<keys::Subjects>()?;
+    module.add_class::<registry::SchemaRegistry>()?;
     module.add_class::<fetch::PullSubscription>()?;
     module.add_class::<loss::Loss>()?;
     message::add_classes(module)?;

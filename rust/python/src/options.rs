@@ -57,7 +57,7 @@ pub struct RawOptions {
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct RawTls {
+pub struct RawTls {
     required: bool,
     roots: Option<Vec<Vec<u8>>>,
     identity: Option<(Vec<u8>, Vec<u8>)>,

@@ -38,7 +38,7 @@ pub struct TableMessages {
 #[pymethods]
 impl TableMessages {
     #[new]
-    #[pyo3(signature = (table, *, columns, subject, msg_id, nulls, arrow=None, binary=None))]
+    #[pyo3(signature = (table, *, columns, subject, msg_id, nulls, arrow=None, binary=None, frame=None))]
     fn new(
         table: &Bound<'_, PyAny>,
         columns: Option<Vec<String>>,
@@ -47,6 +47,7 @@ impl TableMessages {
         nulls: bool,
         arrow: Option<(Option<String>, usize, usize)>,
         binary: Option<&Bound<'_, PyAny>>,
+        frame: Option<Vec<u8>>,
     ) -> PyResult<Self> {
         // The number of messages is known if each row is one.
         let rows = if arrow.is_none() { table.len().ok() } else { None };
@@ -60,7 +61,7 @@ impl TableMessages {
             None => {
                 let format = match binary {
                     None => RowFormat::Json(nulls),
-                    Some(schema) => RowFormat::Binary(binary_schema(schema)?),
+                    Some(schema) => RowFormat::Binary(binary_schema(schema)?, frame.unwrap_or_default()),
                 };
                 TableFormat::Rows(Plan::new(fields, columns, subject, msg_id, format)?)
             }

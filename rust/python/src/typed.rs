@@ -8,16 +8,35 @@ use pyo3_arrow::PySchema;
 
 use crate::batch::export_schema;
 use crate::error::PyResult;
+use crate::registry::SchemaRegistry;
 use columns::binary::BinarySchema;
 use columns::decode::rules::{JsonRules, Leniency, TimeNumbers};
 use columns::unpack::{self, Unpack};
 use jetstream::receive::typed::Typed;
+use registry::NativeSchema;
 
-/// Returns the schema of a binary format: the JSON of an Avro schema, or a descriptor set and the name of a message.
+/// `jetarrow.jetstream.registry.RegisteredSchema`: a schema, and the registry of the ids in payloads.
+#[derive(FromPyObject)]
+struct Registered<'py> {
+    schema: Bound<'py, PyAny>,
+    native: PyRef<'py, SchemaRegistry>,
+}
+
+/// Returns the schema as it is without a registry: the JSON of an Avro schema, or a descriptor set and the name of a
+/// message.
+pub fn native_schema(schema: &Bound<'_, PyAny>) -> PyResult<NativeSchema> {
+    Ok(match schema.extract::<(Vec<u8>, String)>() {
+        Ok((set, message)) => NativeSchema::Protobuf(set, message),
+        Err(_) => NativeSchema::Avro(schema.extract()?),
+    })
+}
+
+/// Returns the schema of a binary format, as `native_schema` or with a registry.
 pub fn binary_schema(schema: &Bound<'_, PyAny>) -> PyResult<BinarySchema> {
-    let found = match schema.extract::<(Vec<u8>, String)>() {
-        Ok((set, message)) => BinarySchema::protobuf(&set, &message),
-        Err(_) => BinarySchema::avro(schema.extract()?),
+    let inner = schema.extract::<Registered<'_>>().map_or_else(|_| schema.clone(), |registered| registered.schema);
+    let found = match native_schema(&inner)? {
+        NativeSchema::Protobuf(set, message) => BinarySchema::protobuf(&set, &message),
+        NativeSchema::Avro(json) => BinarySchema::avro(&json),
     };
     Ok(found.map_err(|reason| PyValueError::new_err(format!("schema: {reason}")))?)
 }
@@ -33,7 +52,8 @@ pub fn typed(
     flat: bool,
 ) -> PyResult<Typed> {
     if binary {
-        return Ok(Typed::of_binary(input, &binary_schema(schema)?, mode.parse()?, flat)?);
+        let registry = schema.extract::<Registered<'_>>().ok().map(|registered| registered.native.inner.clone());
+        return Ok(Typed::of_binary(input, &binary_schema(schema)?, registry, mode.parse()?, flat)?);
     }
     Ok(Typed::new(input, fields(schema)?.as_ref().fields(), mode.parse()?, &rules.parse()?, flat)?)
 }

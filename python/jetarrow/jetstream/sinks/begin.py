@@ -9,10 +9,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jetarrow import _jetarrow
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.binary_schema import BinaryColumns, binary_schema
+from jetarrow.jetstream.batch import MessageBatch
+from jetarrow.jetstream.binary_schema import BinaryColumns
 from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
 from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.literals import (
@@ -27,12 +29,14 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader import Reader
+from jetarrow.jetstream.registry import RegisteredSchema, SchemaRegistry, payload_of, payload_schema, with_payload
 from jetarrow.jetstream.rollback import error_without_marks, verify
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.jetstream.sinks.durable import decode_batch, open_consumer
 from jetarrow.jetstream.sinks.rows import Shape, from_text, to_text
 from jetarrow.jetstream.sinks.source import DurableSource, RangeSource
 from jetarrow.jetstream.sinks.state import State
+from jetarrow.jetstream.sinks.upsert import Upsert, is_compacted
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
 class SinkOptions:
     """Options of a sink that do not depend on its target."""
 
-    # With a binary format as `binary_schema` returns it.
+    # With a binary format as `payload_schema` returns it.
     schema: Any
     format: RowFormat
     flatten: bool
@@ -59,12 +63,15 @@ class SinkOptions:
     rows: int
     # Whether names of folders are escaped, as in Delta tables.
     escaped: bool = False
+    upsert: Upsert | None = None
+    # With a binary format: the registry whose ids payloads begin with.
+    registry: SchemaRegistry | None = None
 
 
-def checked_schema(schema: Any, format: RowFormat) -> Any:
-    """Return a checked `schema=`: as `binary_schema` returns it with a binary format."""
+def checked_schema(schema: Any, format: RowFormat, registry: SchemaRegistry | None) -> Any:
+    """Return a checked `schema=`: as `payload_schema` returns it with a binary format."""
     check_literal("format", format, RowFormat)
-    return binary_schema(format, schema) if format in BINARY_FORMATS else schema
+    return payload_schema(format, schema, registry) if format in BINARY_FORMATS else schema
 
 
 def names_of(given: str | Sequence[str] | None) -> list[str]:
@@ -88,16 +95,22 @@ async def begin(
             " other messages; archive it in another place"
         )
     back = None if state is None else await _rolled_back(js._api, info, state, options.on_rollback)
-    schema = await _schema(js, stream, options, state)
-    if state is None:
-        state = State(stream, created, schema=None if schema is None else to_text(schema))
+    schema, payloads = await _schemas(js, stream, options, state)
     state = replace(
-        back or state,
+        back or state or State(stream, created),
+        schema=None if schema is None else to_text(with_payload(schema, payloads)),
         rules=(options.rules.time_zone, options.rules.timestamp_numbers),
         subjects=tuple(names_of(options.subjects)),
         durable=options.durable,
+        payload=options.format,
     )
-    shape = Shape(schema=schema, flatten=options.flatten, partition_by=options.partition_by, escaped=options.escaped)
+    shape = Shape(
+        schema=schema,
+        flatten=options.flatten,
+        partition_by=options.partition_by,
+        escaped=options.escaped,
+        upsert=options.upsert,
+    )
     if options.durable is not None:
         sub = await open_consumer(
             js._api,
@@ -109,7 +122,6 @@ async def begin(
             start_time=options.start_time,
             rows=options.rows,
         )
-        payloads = options.schema if options.format in BINARY_FORMATS else schema
         decode = partial(
             decode_batch, schema=payloads, format=options.format, rules=options.rules, unit=options.timestamp_unit
         )
@@ -121,16 +133,18 @@ async def begin(
             f"could not read stream {stream!r} by ranges: its retention {info.config.retention} removes acknowledged"
             ' messages; give durable="archive", a consumer that is acknowledged after each commit'
         )
+    # Messages of a compacted stream are lost only after others of the same key were stored.
+    compacted = options.upsert is not None and options.upsert.by_subject and is_compacted(info.config)
     read = partial(
-        _open_range,
+        _open_compacted if compacted else _open_range,
         js._api,
         stream,
         subjects=options.subjects,
-        schema=options.schema if options.format in BINARY_FORMATS else schema,
+        schema=payloads,
         format=options.format,
         timestamp_unit=options.timestamp_unit,
         rules=options.rules,
-        on_data_loss=options.on_data_loss,
+        on_data_loss="warn" if compacted else options.on_data_loss,
         batch_rows=min(options.rows, 65_536),
     )
     source = RangeSource(
@@ -141,7 +155,7 @@ async def begin(
         start_seq=options.start_seq,
         start_time=options.start_time,
         follow=options.follow,
-        lossy=options.on_data_loss == "warn",
+        lossy=compacted or options.on_data_loss == "warn",
     )
     source.is_rolled_back = back is not None
     return source, shape
@@ -163,22 +177,51 @@ async def _rolled_back(
     return state.rolled_back_to(good)
 
 
-async def _schema(js: ReadVerbs, stream: str, options: SinkOptions, state: State | None) -> pyarrow.Schema | None:
-    """Return the fields of `value`: those of the option, or those inferred at the first start."""
-    if options.schema is None:
-        return None
+async def _schemas(
+    js: ReadVerbs, stream: str, options: SinkOptions, state: State | None
+) -> tuple[pyarrow.Schema | None, Any]:
+    """Return the fields of `value`, and `schema=` of the read: those of the options, or of the first start."""
+    pa = needs_pyarrow("a sink")
     if options.format in BINARY_FORMATS:
-        columns: pyarrow.Schema = needs_pyarrow("a sink").schema(BinaryColumns(options.schema))
-        return columns
+        payloads = options.schema
+        if payloads is None and state is not None and state.schema is not None:
+            payloads = payload_of(from_text(state.schema), options.registry)
+        if payloads is None:
+            payloads = await _first(js, stream, options)
+        if isinstance(payloads, RegisteredSchema):
+            return pa.schema(payloads), payloads
+        return pa.schema(BinaryColumns(payloads)), payloads
+    if options.schema is None:
+        return None, None
     if options.schema != "infer":
-        schema: pyarrow.Schema = needs_pyarrow("a sink").schema(arrow_schema(options.schema))
-        return schema
-    if state is not None and state.schema is not None:
-        return from_text(state.schema)
-    async with js.read(stream, subjects=options.subjects, schema="infer", start_seq=options.start_seq) as reader:
+        given = pa.schema(arrow_schema(options.schema))
+    elif state is not None and state.schema is not None:
+        given = from_text(state.schema)
+    else:
+        given = await _first(js, stream, options)
+    return given, given
+
+
+async def _first(js: ReadVerbs, stream: str, options: SinkOptions) -> Any:
+    """Return the schema of the first messages."""
+    schema = None if options.format in BINARY_FORMATS else "infer"
+    more: dict[str, Any] = {"format": options.format, "registry": options.registry, "schema": schema}
+    async with js.read(stream, subjects=options.subjects, start_seq=options.start_seq, **more) as reader:
         await reader._open()
-        return reader.inferred
+        # That of a registry has more than its columns.
+        return reader.inferred if schema == "infer" else reader._inferred
 
 
 def _open_range(api: JetStreamApi, stream: str, **options: Any) -> Reader:
     return Reader(api, ReadSpec(stream, **options))
+
+
+def _open_compacted(api: JetStreamApi, stream: str, **options: Any) -> Reader:
+    return _CompactedReader(api, ReadSpec(stream, **options))
+
+
+class _CompactedReader(Reader):
+    """Reader of a compacted stream, whose losses are no warnings."""
+
+    def _process(self, native: Any, item: Any) -> MessageBatch | None:
+        return None if isinstance(item, _jetarrow.Loss) else super()._process(native, item)

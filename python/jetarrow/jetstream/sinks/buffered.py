@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jetarrow.jetstream.sinks.rows import check_same
 from jetarrow.jetstream.sinks.state import SinkResult
+from jetarrow.jetstream.sinks.upsert import DELETED
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,9 +32,12 @@ class BufferedRows:
 
     def add(self, batch: pyarrow.RecordBatch, corrupt: pyarrow.RecordBatch | None, seqs: Any) -> None:
         """Add rows, as `Commit.add` of a folder."""
+        schema = batch.schema
+        if DELETED in schema.names:
+            schema = schema.remove(schema.get_field_index(DELETED))
         if self._columns.columns is None:
-            self._columns.columns = batch.schema
-        check_same(self._columns.columns, batch.schema, str(self._columns))
+            self._columns.columns = schema
+        check_same(self._columns.columns, schema, str(self._columns))
         if batch.num_rows:
             self._batches.append(batch)
             self._seqs.append(seqs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.core.errors import UnsupportedError
@@ -18,6 +18,7 @@ from jetarrow.jetstream.errors import SinkError, SinkLockedError, SinkSchemaErro
 from jetarrow.jetstream.sinks.buffered import BufferedRows, folder_name
 from jetarrow.jetstream.sinks.rows import from_text, to_text
 from jetarrow.jetstream.sinks.state import SinkResult, State
+from jetarrow.jetstream.sinks.upsert import Upsert, check_restart
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,6 +44,11 @@ def records(table: Any, limit: int | None = None) -> Iterator[dict[str, Any]]:
             yield found
 
 
+def is_overtaken(error: Exception) -> bool:
+    """Return whether another writer with the same `app_id` made the commit first."""
+    return "concurrent transaction failed" in str(error).lower()
+
+
 class DeltaTarget:
     """The table as a target of a sink."""
 
@@ -54,6 +60,8 @@ class DeltaTarget:
         app_id: str,
         partition_by: Sequence[str],
         compression: str,
+        upsert: Upsert | None = None,
+        merge: Callable[[DeltaTarget, Upsert], DeltaCommit] | None = None,
         evolve: Evolve = "fail",
     ) -> None:
         needs_pyarrow("to_delta()")
@@ -69,11 +77,18 @@ class DeltaTarget:
         self.corrupt = f"_corrupt/{folder_name(app_id)}"
         self.partition_by = list(partition_by)
         self.compression = compression
+        self.upsert = upsert
+        # Starts a commit to a table with keys.
+        self._merge = merge
         self.evolve = evolve
         # Last sequence that this sink has committed, and the number of its commits.
         self.version: int | None = None
         self.number = 0
+        # Number of rollbacks of the stream at the last commit.
+        self.epoch = 0
         self.columns: pyarrow.Schema | None = None
+        # Those of the last commit, for a commit without rows.
+        self.former_columns: pyarrow.Schema | None = None
 
     def __str__(self) -> str:
         scheme, colon, rest = self.uri.partition("://")
@@ -101,7 +116,7 @@ class DeltaTarget:
 
     def open(self) -> State | None:
         """Open the table and return its position; None if it has none."""
-        self.number, self.columns = 0, None
+        self.number, self.epoch, self.columns = 0, 0, None
         table = self.table()
         if table is None:
             self.version = None
@@ -111,11 +126,14 @@ class DeltaTarget:
             self._clean()
             return None
         found = self._record(table, self.version)
-        self.number = found["number"]
+        check_restart(found, self.upsert, str(self))
+        state = State.of(found)
+        self.number, self.epoch = found["number"], state.epoch
+        self.former_columns = from_text(found["columns"])
         if self.evolve == "fail":
-            self.columns = from_text(found["columns"])
+            self.columns = self.former_columns
         self._clean()
-        return State.of(found)
+        return state
 
     def position(self) -> State | None:
         """Return the position without changes; None if the table has none."""
@@ -162,7 +180,9 @@ class DeltaTarget:
 
     def begin(self) -> DeltaCommit:
         """Start a commit."""
-        return DeltaCommit(self)
+        if self.upsert is None or self._merge is None:
+            return DeltaCommit(self)
+        return self._merge(self, self.upsert)
 
     def compact(self) -> int:
         """Compact small files by the table's `optimize`; return the decrease of the number of files."""
@@ -183,13 +203,15 @@ class DeltaCommit(BufferedRows):
     def finish(self, state: State) -> SinkResult:
         """Commit the rows and the position."""
         target = self._target
+        if target.columns is None:
+            target.columns = target.former_columns
         table = target.table() or self._created()
         if table.transaction_version(target.app_id) != target.version:
             raise target.locked_error()
         number = target.number + 1
         corrupt = self._write_corrupt(number)
         files = self._write(table, state, number)
-        target.version, target.number = state.last_seq, number
+        target.version, target.number, target.epoch = state.last_seq, number, state.epoch
         return self._result(files, corrupt)
 
     def _created(self) -> Any:
@@ -221,11 +243,7 @@ class DeltaCommit(BufferedRows):
         pa = needs_pyarrow("to_delta()")
         target, library = self._target, self._target.library
         assert target.columns is not None
-        record = {**state.as_dict(), "app_id": target.app_id, "number": number, "columns": to_text(target.columns)}
-        properties = library.CommitProperties(
-            custom_metadata={_STATE: json.dumps(record)},
-            app_transactions=[library.Transaction(target.app_id, state.last_seq)],
-        )
+        properties = self._properties(state, number)
         before = set(table.file_uris())
         try:
             if not self._batches:
@@ -243,7 +261,7 @@ class DeltaCommit(BufferedRows):
                 rows,
                 mode="append",
                 schema_mode=schema_mode,
-                writer_properties=library.WriterProperties(compression=target.compression.upper()),
+                writer_properties=self._writer_properties(),
                 commit_properties=properties,
             )
         except library.exceptions.SchemaMismatchError as error:
@@ -251,11 +269,26 @@ class DeltaCommit(BufferedRows):
                 f"could not write to {target}: its columns differ: {str(error).partition(chr(10))[0]}; use another one"
             ) from error
         except (OSError, library.exceptions.DeltaError) as error:
-            if "concurrent transaction" in str(error).lower():
+            if is_overtaken(error):
                 raise target.locked_error() from error
             raise target.failed("write to", error) from error
         table.update_incremental()
         return len(set(table.file_uris()) - before)
+
+    def _properties(self, state: State, number: int) -> Any:
+        """Return the position for the log."""
+        target, library = self._target, self._target.library
+        assert target.columns is not None
+        record = {**state.as_dict(), "app_id": target.app_id, "number": number, "columns": to_text(target.columns)}
+        if target.upsert is not None:
+            record["merge"] = target.upsert.as_dict()
+        return library.CommitProperties(
+            custom_metadata={_STATE: json.dumps(record)},
+            app_transactions=[library.Transaction(target.app_id, state.last_seq)],
+        )
+
+    def _writer_properties(self) -> Any:
+        return self._target.library.WriterProperties(compression=self._target.compression.upper())
 
     def _schema_mode(self, table: Any) -> str | None:
         """Return the schema mode of a write that adds columns, after a comparison of the columns; else None.

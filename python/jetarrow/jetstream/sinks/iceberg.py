@@ -17,16 +17,17 @@ from jetarrow.core.redaction import redact
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import SinkError, SinkLockedError, SinkSchemaError
 from jetarrow.jetstream.sinks.buffered import folder_name
-from jetarrow.jetstream.sinks.iceberg_commit import IcebergCommit
 from jetarrow.jetstream.sinks.iceberg_position import find_record
 from jetarrow.jetstream.sinks.iceberg_types import created_schema, stored_schema
 from jetarrow.jetstream.sinks.rows import from_text
 from jetarrow.jetstream.sinks.state import State
+from jetarrow.jetstream.sinks.upsert import Upsert, check_restart
 
 if TYPE_CHECKING:
     import pyarrow
 
     from jetarrow.jetstream.literals import Evolve
+    from jetarrow.jetstream.sinks.iceberg_commit import IcebergCommit
 
 # Id of the first field of a partition spec, by the specification of Iceberg.
 _FIRST_PARTITION_ID = 1000
@@ -45,6 +46,7 @@ class IcebergTarget:
         partition_by: Sequence[str],
         properties: Mapping[str, str] | None,
         evolve: Evolve,
+        upsert: Upsert | None = None,
     ) -> None:
         needs_pyarrow("to_iceberg()")
         try:
@@ -60,6 +62,7 @@ class IcebergTarget:
         self.partition_by = list(partition_by)
         self.properties = dict(properties or {})
         self.evolve = evolve
+        self.upsert = upsert
         self.columns: pyarrow.Schema | None = None
         # Record of the sink's last commit, and the number of its commits.
         self.record: dict[str, Any] | None = None
@@ -129,6 +132,7 @@ class IcebergTarget:
         self._check(table)
         self.record = find_record(table.metadata, self.app_id)
         if self.record is not None:
+            check_restart(self.record, self.upsert, str(self))
             self.number = self.record["number"]
             if self.evolve == "fail" and self.record["columns"] is not None:
                 self.columns = from_text(self.record["columns"])
@@ -259,7 +263,13 @@ class IcebergTarget:
 
     def begin(self) -> IcebergCommit:
         """Start a commit."""
-        return IcebergCommit(self)
+        from jetarrow.jetstream.sinks.iceberg_commit import IcebergCommit
+
+        if self.upsert is None:
+            return IcebergCommit(self)
+        from jetarrow.jetstream.sinks.iceberg_merge import IcebergMerge
+
+        return IcebergMerge(self, self.upsert)
 
     def compact(self) -> int:
         """Raise: pyiceberg cannot rewrite data files.

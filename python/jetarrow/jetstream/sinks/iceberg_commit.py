@@ -6,11 +6,11 @@ import io
 import random
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jetarrow.core.errors import UnsupportedError
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.errors import SinkError, SinkLockedError, SinkSchemaError
+from jetarrow.jetstream.errors import SinkError, SinkSchemaError
 from jetarrow.jetstream.sinks.buffered import BufferedRows
 from jetarrow.jetstream.sinks.iceberg_position import find_record, has_commit, record_entries
 from jetarrow.jetstream.sinks.iceberg_types import Fit, converted, stored_schema
@@ -18,9 +18,7 @@ from jetarrow.jetstream.sinks.rows import to_text
 from jetarrow.jetstream.sinks.state import SinkResult, State
 
 if TYPE_CHECKING:
-    import pyarrow
-
-    from jetarrow.jetstream.literals import Evolve
+    from jetarrow.jetstream.sinks.iceberg import IcebergTarget
 
 # Attempts after conflicts with other writers of the table, and after other failures.
 _MAX_CONFLICTS = 20
@@ -28,37 +26,6 @@ _MAX_FAILURES = 3
 # Wait after the first conflict and longest wait, in seconds; it doubles each time.
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 5.0
-
-
-class CommitTarget(Protocol):
-    """The table of a commit, and the sink's last commit: see `IcebergTarget`."""
-
-    app_id: str
-    evolve: Evolve
-    columns: pyarrow.Schema | None
-    record: dict[str, Any] | None
-    number: int
-
-    def table(self) -> Any:
-        """Load the table; None if it does not exist."""
-
-    def create(self) -> Any:
-        """Create the table."""
-
-    def corrupt_path(self, table: Any, number: int, commit: str) -> str:
-        """Return the path of the undecodable rows of a commit."""
-
-    def remove(self, table: Any, path: str) -> None:
-        """Remove a file of undecodable rows."""
-
-    def committed(self, table: Any, record: dict[str, Any]) -> None:
-        """Note a commit of this sink."""
-
-    def failed(self, action: str, error: Exception) -> SinkError:
-        """Return the error for a failed action."""
-
-    def locked_error(self) -> SinkLockedError:
-        """Return the error for a commit that another writer has made first."""
 
 
 class _Conflict(Exception):
@@ -99,7 +66,7 @@ def _without_history(metadata: Any) -> Any:
     return metadata.model_copy(update={"snapshots": snapshots, "snapshot_log": log})
 
 
-class _DataFiles:
+class DataFiles:
     """Data files of a commit, with the layout that they were written for."""
 
     def __init__(self, metadata: Any, files: list[Any]) -> None:
@@ -118,10 +85,10 @@ class _DataFiles:
 class IcebergCommit(BufferedRows):
     """Rows of one transaction."""
 
-    def __init__(self, target: CommitTarget) -> None:
+    def __init__(self, target: IcebergTarget) -> None:
         super().__init__(target)
         self._target = target
-        self._written: _DataFiles | None = None
+        self._written: DataFiles | None = None
 
     def finish(self, state: State) -> SinkResult:
         """Commit the rows and the position.
@@ -150,6 +117,8 @@ class IcebergCommit(BufferedRows):
             "columns": to_text(target.columns),
             "corrupt": corrupt,
         }
+        if target.upsert is not None:
+            record["merge"] = target.upsert.as_dict()
         table = self._commit(table, columns, record)
         target.committed(table, record)
         files = 0 if self._written is None else len(self._written.files)
@@ -217,8 +186,7 @@ class IcebergCommit(BufferedRows):
 
     def _send(self, table: Any, columns: Any, record: dict[str, Any]) -> None:
         """Write the files that are missing, and send the transaction once."""
-        from pyiceberg.table import Table, TableProperties
-        from pyiceberg.utils.properties import property_as_bool
+        from pyiceberg.table import Table
 
         target = self._target
         fit = self._check_columns(table, columns)
@@ -235,18 +203,12 @@ class IcebergCommit(BufferedRows):
             with transaction.update_schema() as update:
                 update.union_by_name(fit.schema, format_version=table.metadata.format_version)
         metadata = transaction.table_metadata
-        if self._batches and (self._written is None or not self._written.fits(metadata)):
-            self._written = _DataFiles(metadata, self._write(table, metadata, fit))
+        self._write_files(table, metadata, fit, record)
         record |= {"sequence_number": metadata.next_sequence_number(), "snapshot_id": None}
         summary, _ = record_entries(record, target.app_id)
         # The summary is complete once the snapshot has its id.
         update_snapshot = transaction.update_snapshot(snapshot_properties=summary)
-        merges = property_as_bool(
-            metadata.properties,
-            TableProperties.MANIFEST_MERGE_ENABLED,
-            TableProperties.MANIFEST_MERGE_ENABLED_DEFAULT,
-        )
-        append = update_snapshot.merge_append() if merges else update_snapshot.fast_append()
+        append = self._producer(update_snapshot, metadata)
         record["snapshot_id"] = append.snapshot_id
         entries, properties = record_entries(record, target.app_id)
         append.snapshot_properties = entries
@@ -256,13 +218,30 @@ class IcebergCommit(BufferedRows):
         transaction.set_properties(properties)
         transaction.commit_transaction()
 
-    def _write(self, table: Any, metadata: Any, fit: Fit) -> list[Any]:
-        """Write the rows to data files, in the partitions of the table."""
+    def _write_files(self, table: Any, metadata: Any, fit: Fit, record: dict[str, Any]) -> None:
+        """Write the data files of the commit, unless an earlier attempt has written them."""
+        if self._batches and (self._written is None or not self._written.fits(metadata)):
+            rows = converted(self._batches, fit.schema, str(self._target))
+            self._written = DataFiles(metadata, self._write(table, metadata, rows))
+
+    def _producer(self, update_snapshot: Any, metadata: Any) -> Any:
+        """Return the producer of the snapshot."""
+        from pyiceberg.table import TableProperties
+        from pyiceberg.utils.properties import property_as_bool
+
+        merges = property_as_bool(
+            metadata.properties,
+            TableProperties.MANIFEST_MERGE_ENABLED,
+            TableProperties.MANIFEST_MERGE_ENABLED_DEFAULT,
+        )
+        return update_snapshot.merge_append() if merges else update_snapshot.fast_append()
+
+    def _write(self, table: Any, metadata: Any, rows: Any) -> list[Any]:
+        """Write rows to data files, in the partitions of the table."""
         from pyiceberg.exceptions import NotInstalledError
         from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
         target = self._target
-        rows = converted(self._batches, fit.schema, str(target))
         try:
             files = list(_dataframe_to_data_files(metadata, rows, table.io))
         except NotInstalledError as error:

@@ -69,8 +69,12 @@ def has_commit(metadata: Any, commit: str) -> bool:
         commit: Id of the commit.
     """
     records = [summary_record(snapshot) for snapshot in metadata.snapshots]
-    kept = [json.loads(text) for name, text in metadata.properties.items() if name.startswith(_PROPERTY)]
-    return any(record is not None and record["commit"] == commit for record in [*records, *kept])
+    return any(record is not None and record["commit"] == commit for record in [*records, *kept_records(metadata)])
+
+
+def kept_records(metadata: Any) -> list[dict[str, Any]]:
+    """Return the last record of each sink in the properties of a table."""
+    return [json.loads(text) for name, text in metadata.properties.items() if name.startswith(_PROPERTY)]
 
 
 def summary_record(snapshot: Any) -> dict[str, Any] | None:

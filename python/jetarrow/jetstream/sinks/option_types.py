@@ -17,10 +17,13 @@ if TYPE_CHECKING:
         OnRollback,
         RowFormat,
         SinkCompression,
+        SinkDeletes,
+        SinkMerge,
         TimestampNumbers,
         TimestampUnit,
     )
     from jetarrow.jetstream.progress import Progress
+    from jetarrow.jetstream.registry import SchemaRegistry
 
 
 class _SinkOptions(TypedDict, total=False):
@@ -30,6 +33,8 @@ class _SinkOptions(TypedDict, total=False):
     """Schema of the payloads, as in `js.read`; default none."""
     format: RowFormat
     """Encoding of payloads: "json" (default), "avro" or "protobuf"."""
+    registry: SchemaRegistry | str | None
+    """Schema registry whose ids payloads begin with, its URL or a `jetarrow.SchemaRegistry`; default none."""
     flatten: bool
     """Whether the fields of `value` are columns of the table; default True."""
     subjects: str | Sequence[str] | None
@@ -71,7 +76,18 @@ class ParquetOptions(_SinkOptions, total=False):
     """File system of the path, a `pyarrow.fs.FileSystem`; default that of its URI."""
 
 
-class DeltaOptions(_SinkOptions, total=False):
+class _KeyOptions(_SinkOptions, total=False):
+    """Options of the sinks whose tables may have keys."""
+
+    merge: SinkMerge
+    """How rows are added: "append" (default) or "upsert", one row for each key."""
+    key: str | Sequence[str] | None
+    """With "upsert": "subject" or the key columns; default none."""
+    deletes: SinkDeletes
+    """With "upsert": whether "markers" (default) delete rows, or "none" do."""
+
+
+class DeltaOptions(_KeyOptions, total=False):
     """Options of `js.to_delta`."""
 
     compression: SinkCompression
@@ -84,7 +100,7 @@ class DeltaOptions(_SinkOptions, total=False):
     """Reaction to columns that the table lacks: "fail" (default), or "add" adds them."""
 
 
-class IcebergOptions(_SinkOptions, total=False):
+class IcebergOptions(_KeyOptions, total=False):
     """Options of `js.to_iceberg`."""
 
     catalog: Any

@@ -362,12 +362,15 @@ class ParquetTable:
                         writer.write_batch(batch)
             if writer is not None:
                 writer.close()
+        times = [time for file in files for time in file.get("times", ())]
+        known = all("times" in file for file in files)
         return {
             "path": path,
             "epoch": files[0]["epoch"],
             "rows": sum(file["rows"] for file in files),
             "first_seq": files[0]["first_seq"],
             "last_seq": max(file["last_seq"] for file in files),
+            **({"times": [min(times), max(times)]} if known else {}),
         }
 
     def place(self, path: str) -> str:

@@ -87,11 +87,23 @@ class File:
         self.entry["first_seq"] = min(self.entry["first_seq"], found["min"])
         self.entry["last_seq"] = max(self.entry["last_seq"], found["max"])
         self.entry["rows"] += batch.num_rows
+        if "timestamp" in batch.schema.names:
+            self._note_times(batch.column("timestamp"))
         self._waiting.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
         if self._rows >= GROUP_ROWS or self._bytes >= _GROUP_BYTES:
             self._write()
+
+    def _note_times(self, times: Any) -> None:
+        """Extend the range of times in the entry, so that a scan can skip the file."""
+        import pyarrow.compute as pc
+
+        scale = 1000 if times.type.unit == "us" else 1
+        found = pc.min_max(times.cast("int64")).as_py()
+        first, last = found["min"] * scale, found["max"] * scale
+        before = self.entry.get("times", (first, last))
+        self.entry["times"] = [min(before[0], first), max(before[1], last)]
 
     def _write(self) -> None:
         import pyarrow.parquet as pq

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import SinkSchemaError
 from jetarrow.jetstream.sinks.partitions import check, too_long
+from jetarrow.jetstream.sinks.upsert import DELETED, Upsert, check_key, deletion_markers, invalid_keys
 
 if TYPE_CHECKING:
     import pyarrow
@@ -64,15 +65,22 @@ class Shape:
         flatten: Whether these fields are columns.
         partition_by: Partition columns.
         escaped: As for `too_long`.
+        upsert: Options of a table with keys, whose rows have the column `DELETED`.
 
     Raises:
-        SinkSchemaError: A column occurs twice, or cannot be a partition column.
+        SinkSchemaError: A column occurs twice, or cannot be a partition column or a key.
     """
 
     def __init__(
-        self, *, schema: pyarrow.Schema | None, flatten: bool, partition_by: Sequence[str], escaped: bool = False
+        self,
+        *,
+        schema: pyarrow.Schema | None,
+        flatten: bool,
+        partition_by: Sequence[str],
+        escaped: bool = False,
+        upsert: Upsert | None = None,
     ) -> None:
-        self._escaped = escaped
+        self._escaped, self._upsert = escaped, upsert
         self._decoded = schema is not None
         self._flatten = flatten and self._decoded
         self._times = [name for name in partition_by if name in _TIMES and (schema is None or name not in schema.names)]
@@ -83,20 +91,40 @@ class Shape:
         """Return the rows of the table, and the rows that cannot be in it, or None."""
         import pyarrow.compute as pc
 
+        pa = needs_pyarrow("a sink")
         corrupt = []
+        if self._upsert is not None:
+            batch = self._marked(batch, self._upsert)
         if self._decoded:
             wrong = batch.column("_error").is_valid()
+            if self._upsert is not None:
+                # A deletion marker has no payload.
+                wrong = pc.and_(wrong, pc.invert(batch.column(DELETED)))
             if wrong.true_count:
-                corrupt.append(batch.filter(wrong).drop_columns(["value"]))
+                corrupt.append(self._unmarked(batch.filter(wrong)).drop_columns(["value"]))
                 batch = batch.filter(pc.invert(wrong))
         rows = self._rows(batch)
-        if reasons := too_long(rows, self._partition_by, escaped=self._escaped):
-            pa = needs_pyarrow("a sink")
+        reasons = too_long(rows, self._partition_by, escaped=self._escaped)
+        if self._upsert is not None:
+            reasons = invalid_keys(rows, self._upsert.key, self._partition_by) | reasons
+        if reasons:
             errors = pa.array([reasons.get(row) for row in range(rows.num_rows)], pa.string())
             away = errors.is_valid()
-            corrupt.append(self._corrupt_rows(batch.filter(away), errors.drop_null()))
+            corrupt.append(self._corrupt_rows(self._unmarked(batch.filter(away)), errors.drop_null()))
             rows = rows.filter(pc.invert(away))
         return rows, _concatenate(corrupt)
+
+    def _marked(self, batch: pyarrow.RecordBatch, upsert: Upsert) -> pyarrow.RecordBatch:
+        """Return the batch with the column `DELETED`, without markers that are ignored."""
+        import pyarrow.compute as pc
+
+        pa = needs_pyarrow("a sink")
+        deleted = deletion_markers(batch.column("headers"))
+        batch = batch.append_column(pa.field(DELETED, pa.bool_()), deleted)
+        return batch.filter(pc.invert(deleted)) if upsert.deletes == "none" and deleted.true_count else batch
+
+    def _unmarked(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        return batch if self._upsert is None else batch.drop_columns([DELETED])
 
     def _rows(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         import pyarrow.compute as pc
@@ -140,6 +168,8 @@ class Shape:
         if schema is not None:
             payload = list(schema) if self._flatten else [pa.field("value", pa.struct(list(schema)))]
         fields = [*_read_fields(pa), *payload, *(pa.field(name, pa.string()) for name in self._times)]
+        if self._upsert is not None:
+            fields.append(pa.field(DELETED, pa.bool_()))
         names = [field.name for field in fields]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -151,6 +181,8 @@ class Shape:
             there = ", ".join([*names, *(name for name in _TIMES if name not in names)])
             raise SinkSchemaError(f"could not partition by {', '.join(missing)}: there is no such column; use {there}")
         check(pa.schema(fields), self._partition_by)
+        if self._upsert is not None:
+            check_key(pa.schema(fields), self._upsert.key)
 
 
 def _read_fields(pa: Any) -> list[pyarrow.Field]:

@@ -19,17 +19,22 @@ from jetarrow.jetstream.literals import (
     OnRollback,
     RowFormat,
     SinkCompression,
+    SinkDeletes,
+    SinkMerge,
     TimestampNumbers,
     TimestampUnit,
     check_literal,
 )
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.read import ReadVerbs
+from jetarrow.jetstream.registry import SchemaRegistry, registry_of
 from jetarrow.jetstream.sinks.begin import SinkOptions, begin, checked_schema, names_of
 from jetarrow.jetstream.sinks.delta import DeltaTarget
+from jetarrow.jetstream.sinks.delta_merge import DeltaMerge
 from jetarrow.jetstream.sinks.lag import Start, count_lag
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.sink import Sink, Target
+from jetarrow.jetstream.sinks.upsert import check_upsert, upsert_of
 
 
 class Sinks(ReadVerbs):
@@ -43,6 +48,7 @@ class Sinks(ReadVerbs):
         *,
         schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | ProtobufSchema | type | None = None,
         format: RowFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
         start_seq: int | None = None,
@@ -72,6 +78,7 @@ class Sinks(ReadVerbs):
             schema: Schema for JSON payloads, as in `js.read`. Undecodable rows are written to `_corrupt/` with their
                 payload. "infer" infers the schema once, at the first start.
             format: "json", "avro" or "protobuf", as in `js.read`.
+            registry: As `js.read`. Without `schema` the archive keeps that of the first message.
             flatten: Whether the fields of `value` are columns of the table; False keeps the struct.
             subjects: Subject filters that do not overlap. Default: all.
             start_seq: First sequence at the first start. Default: the stream's first one.
@@ -111,9 +118,11 @@ class Sinks(ReadVerbs):
             compression=compression,
             rows=rows,
         )
+        place = registry_of(self._api.session, registry, format)
         options = SinkOptions(
-            schema=checked_schema(schema, format),
+            schema=checked_schema(schema, format, place),
             format=format,
+            registry=place,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
@@ -138,6 +147,7 @@ class Sinks(ReadVerbs):
         *,
         schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | ProtobufSchema | type | None = None,
         format: RowFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
         start_seq: int | None = None,
@@ -154,6 +164,9 @@ class Sinks(ReadVerbs):
         on_rollback: OnRollback = "fail",
         storage_options: Mapping[str, str] | None = None,
         app_id: str | None = None,
+        merge: SinkMerge = "append",
+        key: str | Sequence[str] | None = None,
+        deletes: SinkDeletes = "markers",
         evolve: Evolve = "fail",
         progress: Progress | bool | None = None,
     ) -> Sink:
@@ -163,11 +176,16 @@ class Sinks(ReadVerbs):
         may be archived in one table. Timestamps are in microseconds, as required by Delta. The rows of a commit are
         buffered in memory.
 
+        With `merge="upsert"` the table has one row for each key. After each commit it has the last row of each key up
+        to the position: with `key="subject"` it equals `js.latest`. Undecodable rows, and rows with a null in a key
+        column, are written to `_corrupt/` and change no row. The result's `rows` are the merged messages.
+
         Args:
             stream: The stream.
             table_uri: A folder, or a URI that deltalake opens; the table is created if it does not exist.
             schema: As `to_parquet`.
             format: As `to_parquet`.
+            registry: As `to_parquet`.
             flatten: As `to_parquet`.
             subjects: As `to_parquet`.
             start_seq: As `to_parquet`.
@@ -184,6 +202,12 @@ class Sinks(ReadVerbs):
             on_rollback: As `to_parquet`.
             storage_options: Storage options of deltalake, such as keys and regions.
             app_id: Name of this sink in the table's log. Default: `jetarrow:` and the stream's name.
+            merge: "append" adds a row for each message; "upsert" replaces the row of the message's key. Then one sink
+                writes a stream to a table, `durable` is not possible, and `on_rollback` is "fail" or "earliest", which
+                replaces the stream's rows.
+            key: With "upsert": "subject", or the columns whose values are the key. Default: none.
+            deletes: With "upsert": "markers" deletes the rows of a subject after a marker of a key-value bucket or of
+                the server: it was deleted, purged or expired; "none" ignores markers.
             evolve: Reaction to columns of the rows that the table lacks: "fail" raises `SinkSchemaError`, "add" adds
                 them as nullable columns in the transaction of the rows. A column whose type changed is an error in both
                 cases.
@@ -197,6 +221,9 @@ class Sinks(ReadVerbs):
             UnsupportedError: deltalake or pyarrow is not installed.
         """
         check_literal("compression", compression, SinkCompression)
+        upsert = upsert_of(merge, key, deletes)
+        if upsert is not None:
+            check_upsert(durable=durable, on_rollback=on_rollback)
         check_literal("evolve", evolve, Evolve)
         target = DeltaTarget(
             os.fspath(table_uri),
@@ -204,11 +231,15 @@ class Sinks(ReadVerbs):
             app_id=app_id or f"jetarrow:{stream}",
             partition_by=names_of(partition_by),
             compression="uncompressed" if compression == "none" else compression,
+            upsert=upsert,
+            merge=DeltaMerge,
             evolve=evolve,
         )
+        place = registry_of(self._api.session, registry, format)
         options = SinkOptions(
-            schema=checked_schema(schema, format),
+            schema=checked_schema(schema, format, place),
             format=format,
+            registry=place,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
@@ -222,6 +253,7 @@ class Sinks(ReadVerbs):
             on_rollback=on_rollback,
             rows=rows,
             escaped=True,
+            upsert=upsert,
         )
         return self._sink(stream, target, options, seconds, progress)
 

@@ -53,13 +53,14 @@ class State:
         created: Creation time of the stream as the server writes it; sequences are valid only for this stream.
         last_seq: Every sequence up to this one is processed, except for the gaps.
         gaps: Ranges (first, last) below `last_seq` whose messages may still be redelivered.
-        schema: The fields of `value`, as Arrow IPC in base64; None without a schema.
+        schema: The fields of `value` at the last start, as Arrow IPC in base64; None without a schema.
         marks: Sequence and time (nanoseconds) of the last processed message, and of a few older ones. They show whether
             the stream was rolled back. Empty in archives of an earlier version.
         epoch: Number of rollbacks of the stream: equal sequences in different epochs are different messages.
         rules: `time_zone` and `timestamp_numbers` of the last start.
         subjects: Subject filters of the last start; empty for all.
         durable: Name of the durable consumer of the last start; None without one.
+        payload: Format of the payloads at the last start; None in archives of an earlier version.
     """
 
     stream: str
@@ -72,6 +73,7 @@ class State:
     rules: tuple[str, TimestampNumbers | None] = ("UTC", None)
     subjects: tuple[str, ...] = ()
     durable: str | None = None
+    payload: str | None = None
     format: int = field(default=FORMAT)
 
     def is_new(self, seq: int) -> bool:
@@ -122,6 +124,7 @@ class State:
             rules=(zone, numbers),
             subjects=tuple(record.get("subjects", ())),
             durable=record.get("durable"),
+            payload=record.get("payload"),
         )
 
     def rolled_back_to(self, last_seq: int) -> State:

@@ -12,19 +12,30 @@ from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream.arrow import ArrowSchema
 from jetarrow.jetstream.binary_schema import ProtobufSchema
 from jetarrow.jetstream.json_rules import json_rules
-from jetarrow.jetstream.literals import Evolve, OnDataLoss, OnRollback, RowFormat, TimestampNumbers, check_literal
+from jetarrow.jetstream.literals import (
+    Evolve,
+    OnDataLoss,
+    OnRollback,
+    RowFormat,
+    SinkDeletes,
+    SinkMerge,
+    TimestampNumbers,
+    check_literal,
+)
 from jetarrow.jetstream.progress import Progress
+from jetarrow.jetstream.registry import SchemaRegistry, registry_of
 from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
 from jetarrow.jetstream.sinks.iceberg import IcebergTarget
 from jetarrow.jetstream.sinks.sink import Sink
 from jetarrow.jetstream.sinks.sinks import Sinks
+from jetarrow.jetstream.sinks.upsert import check_upsert, upsert_of
 
 
 class IcebergSinks(Sinks):
     """The verbs that archive a stream exactly once, with that for Iceberg tables."""
 
     @suggests_keywords
-    @with_entries_of(Sinks.to_parquet)
+    @with_entries_of(Sinks.to_parquet, Sinks.to_delta)
     def to_iceberg(
         self,
         stream: str,
@@ -33,6 +44,7 @@ class IcebergSinks(Sinks):
         catalog: Any = None,
         schema: ArrowSchema | Mapping[str, Any] | str | os.PathLike[str] | ProtobufSchema | type | None = None,
         format: RowFormat = "json",
+        registry: SchemaRegistry | str | None = None,
         flatten: bool = True,
         subjects: str | Sequence[str] | None = None,
         start_seq: int | None = None,
@@ -49,6 +61,9 @@ class IcebergSinks(Sinks):
         evolve: Evolve = "fail",
         properties: Mapping[str, str] | None = None,
         app_id: str | None = None,
+        merge: SinkMerge = "append",
+        key: str | Sequence[str] | None = None,
+        deletes: SinkDeletes = "markers",
         progress: Progress | bool | None = None,
     ) -> Sink:
         """Archives a stream in an Iceberg table, each message exactly once despite failures (needs pyiceberg).
@@ -66,6 +81,7 @@ class IcebergSinks(Sinks):
                 default catalog of the configuration.
             schema: As `to_parquet`.
             format: As `to_parquet`.
+            registry: As `to_parquet`.
             flatten: As `to_parquet`.
             subjects: As `to_parquet`.
             start_seq: As `to_parquet`.
@@ -86,6 +102,9 @@ class IcebergSinks(Sinks):
             properties: Table properties of a table that is created, such as `write.parquet.compression-codec`. Default:
                 those of pyiceberg.
             app_id: Name of this sink in the table's properties. Default: `jetarrow:` and the stream's name.
+            merge: As `to_delta`.
+            key: As `to_delta`.
+            deletes: As `to_delta`.
             progress: As `to_parquet`.
 
         Returns:
@@ -96,6 +115,9 @@ class IcebergSinks(Sinks):
             UnsupportedError: pyiceberg or pyarrow is not installed.
         """
         check_literal("evolve", evolve, Evolve)
+        upsert = upsert_of(merge, key, deletes)
+        if upsert is not None:
+            check_upsert(durable=durable, on_rollback=on_rollback)
         target = IcebergTarget(
             table,
             catalog=catalog,
@@ -103,10 +125,13 @@ class IcebergSinks(Sinks):
             partition_by=names_of(partition_by),
             properties=properties,
             evolve=evolve,
+            upsert=upsert,
         )
+        place = registry_of(self._api.session, registry, format)
         options = SinkOptions(
-            schema=checked_schema(schema, format),
+            schema=checked_schema(schema, format, place),
             format=format,
+            registry=place,
             flatten=flatten,
             subjects=subjects,
             start_seq=start_seq,
@@ -120,5 +145,6 @@ class IcebergSinks(Sinks):
             on_rollback=on_rollback,
             rows=rows,
             escaped=True,
+            upsert=upsert,
         )
         return self._sink(stream, target, options, seconds, progress)

@@ -12,6 +12,8 @@ class Payload(StrEnum):
     STRING = "string"
     JSON = "json"
     ARROW = "arrow"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
 
 
 class HeaderValues(StrEnum):

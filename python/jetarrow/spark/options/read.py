@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from jetarrow.spark._core import is_name
@@ -24,6 +24,7 @@ from .choices import (
 )
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .option_texts import OptionTexts, invalid, name_pattern, stream_names
+from .payload_schema import PAYLOAD_SCHEMA_OPTIONS, PayloadSchemaOptions, payload_schema_options
 from .session_zone import driver_zone, native_zone
 from .subjects import subject_filters
 from .times import check_zone
@@ -62,6 +63,7 @@ READ_OPTIONS = (
     "includeReply",
     "payload",
     "valueSchema",
+    *PAYLOAD_SCHEMA_OPTIONS,
     "mode",
     "timestampNumbers",
     "allowNonNumericNumbers",
@@ -101,6 +103,7 @@ class RowOptions:
         driver_zone: Zone of a session that has set none: that of the driver. Default: UTC.
         timestamp_numbers: Unit of JSON numbers in timestamp fields. Default: None, as `from_json`.
         non_finite: Whether JSON floats may be NaN or infinite. Default: True.
+        payload_schema: The schema of Avro and Protobuf payloads. Default: None, another payload.
     """
 
     headers: bool = True
@@ -118,11 +121,12 @@ class RowOptions:
     driver_zone: str = field(default="UTC", compare=False)
     timestamp_numbers: TimestampNumbers | None = None
     non_finite: bool = True
+    payload_schema: PayloadSchemaOptions | None = None
 
     @property
     def decoded(self) -> bool:
         """Whether payloads are decoded into a column `value`, so that they may be malformed."""
-        return self.payload in (Payload.JSON, Payload.ARROW)
+        return self.payload not in (Payload.BINARY, Payload.STRING)
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,21 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
     )
 
 
+def with_payload_schema(options: ReadOptions) -> ReadOptions:
+    """Return the options with the schema of the payloads, fetched from the registry if it is not given.
+
+    Args:
+        options: The options.
+
+    Raises:
+        SchemaRegistryError: The registry does not answer.
+    """
+    schema = options.rows.payload_schema
+    if schema is None:
+        return options
+    return replace(options, rows=replace(options.rows, payload_schema=schema.known()))
+
+
 def _streams(options: OptionTexts) -> tuple[tuple[str, ...], str | None]:
     pattern = options.text("streamPattern")
     if pattern is None:
@@ -286,6 +305,7 @@ def _rows(options: OptionTexts) -> RowOptions:
         reply=options.flag("includeReply", default=False),
         payload=payload,
         value_schema=value_schema,
+        payload_schema=payload_schema_options(options, payload),
         mode=options.choice_or_none("mode", ParseMode),
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
         compression=compression,
@@ -295,7 +315,7 @@ def _rows(options: OptionTexts) -> RowOptions:
         timestamp_numbers=options.choice_or_none("timestampNumbers", TimestampNumbers),
         non_finite=options.flag("allowNonNumericNumbers", default=True),
     )
-    if value_schema is not None and not rows.decoded:
+    if value_schema is not None and payload not in (Payload.JSON, Payload.ARROW):
         raise invalid("valueSchema", "needs payload=json or arrow", "one of the two with it")
     return rows
 

@@ -21,6 +21,7 @@ from jetarrow.spark.options.session_zone import session_zone
 from jetarrow.spark.reserved_headers import without
 from jetarrow.spark.schema import Retyper, arrow_schema
 
+from .binary_messages import BinaryMessages
 from .filters import matcher
 from .table_messages import TableMessages
 
@@ -67,6 +68,9 @@ class RowShaper:
         self.tables: TableMessages | None = None
         if self._value is not None and options.payload == Payload.ARROW:
             self.tables, self._late = TableMessages(self._value, self.mode, late=self._matches is not None), False
+        self._binary: BinaryMessages | None = None
+        if self._value is not None and options.payload_schema is not None:
+            self._binary = BinaryMessages(options.payload_schema, self._value)
         self.columns = list(dict.fromkeys(wanted + (["subject"] if self._matches else [])))
         self.value_schema: pa.Schema | None = None if self._late else self._value
 
@@ -75,13 +79,24 @@ class RowShaper:
         tables = self.tables
         return {
             "columns": self.columns,
-            "schema": self.value_schema if tables is None else tables.schema,
+            "schema": self._read_schema(),
             "mode": self.mode if tables is None else tables.mode,
-            "format": "json" if tables is None else "arrow",
+            "format": self._read_format(),
             "rules": self._rules,
             "binary_headers": self._options.header_values == HeaderValues.BINARY,
             "timestamp_unit": "ns" if "time_ns" in self._names else "us",
         }
+
+    def _read_schema(self) -> Any:
+        if self.tables is not None:
+            return self.tables.schema
+        return self.value_schema if self._binary is None or self._late else self._binary.schema
+
+    def _read_format(self) -> str:
+        if self.tables is not None:
+            return "arrow"
+        # With `_late` the reader returns payloads.
+        return "json" if self._binary is None or self._late else self._binary.format
 
     def __call__(self, batch: Batch, stream: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one batch: one batch, none, or several if payloads are compressed.
@@ -111,8 +126,11 @@ class RowShaper:
 
     def _rows(self, batch: Batch, stream: str) -> pa.RecordBatch:
         if self._late and self._value is not None:
-            batch = batch.decode(self._value, self.mode, self._rules)
+            given = self._value if self._binary is None else self._binary.schema
+            batch = batch.decode(given, self.mode, self._rules, binary=self._binary is not None)
         rows = pa.record_batch(batch)
+        if self._binary is not None:
+            return self._binary.convert(rows, batch)
         if self._options.payload == Payload.STRING and "data" in self._names:
             return self._as_text(rows, batch, stream)
         return rows

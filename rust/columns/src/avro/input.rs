@@ -1,5 +1,7 @@
 //! The bytes of one payload, which are untrusted.
 
+use crate::varint;
+
 /// A payload is malformed; the input has the reason.
 #[derive(Debug)]
 pub struct AvroStop;
@@ -50,19 +52,12 @@ impl<'a> Input<'a> {
 
     #[inline]
     pub fn long(&mut self) -> Read<i64> {
-        let mut value = 0u64;
-        for (at, byte) in self.rest.iter().enumerate().take(10) {
-            // The tenth byte has one bit of 64.
-            if at == 9 && *byte > 1 {
-                break;
-            }
-            value |= u64::from(byte & 0x7f) << (7 * at);
-            if byte & 0x80 == 0 {
-                self.rest = &self.rest[at + 1..];
-                return Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
+        match varint::take(&mut self.rest) {
+            Some(value) => Ok(varint::unzigzag(value)),
+            None => {
+                self.fail(if self.rest.len() < 10 { "the datum is cut off" } else { "a number has more than 64 bits" })
             }
         }
-        self.fail(if self.rest.len() < 10 { "the datum is cut off" } else { "a number has more than 64 bits" })
     }
 
     #[inline]

@@ -230,7 +230,7 @@ fn bounded(schema: AvroSchema) -> Result<Arc<AvroSchema>, String> {
     Ok(Arc::new(schema))
 }
 
-fn primitive(word: &str) -> Option<Kind> {
+pub fn primitive(word: &str) -> Option<Kind> {
     Some(match word {
         "null" => Kind::Null,
         "boolean" => Kind::Boolean,
@@ -244,7 +244,7 @@ fn primitive(word: &str) -> Option<Kind> {
     })
 }
 
-fn full_name(name: &str, namespace: &str) -> String {
+pub fn full_name(name: &str, namespace: &str) -> String {
     if name.contains('.') || namespace.is_empty() { name.to_owned() } else { format!("{namespace}.{name}") }
 }
 

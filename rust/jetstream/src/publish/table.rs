@@ -75,7 +75,8 @@ pub struct Plan {
 pub enum RowFormat {
     /// JSON objects; null fields are written.
     Json(bool),
-    Binary(BinarySchema),
+    /// With the frame that precedes each payload.
+    Binary(BinarySchema, Vec<u8>),
 }
 
 impl Plan {
@@ -91,7 +92,7 @@ impl Plan {
         let chosen: Fields = columns.iter().map(|column| fields[*column].clone()).collect();
         let checked = match &format {
             RowFormat::Json(_) => encode::check(&chosen),
-            RowFormat::Binary(schema) => schema.check(&chosen),
+            RowFormat::Binary(schema, _) => schema.check(&chosen),
         };
         checked.map_err(JetError::Type)?;
         let subject = self::subject(fields, subject)?;
@@ -114,7 +115,7 @@ impl Plan {
         let rows = StructArray::try_new_with_length(chosen, arrays, table.nulls().cloned(), table.len())?;
         let encoded = match &self.format {
             RowFormat::Json(nulls) => encode::encode(&rows, *nulls)?,
-            RowFormat::Binary(schema) => schema.encode(&rows)?,
+            RowFormat::Binary(schema, frame) => schema.encode(&rows, frame)?,
         };
         let mut faults = encoded.faults;
         let subjects = self.subject.fill(table, &mut faults)?;

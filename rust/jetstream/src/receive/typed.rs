@@ -12,9 +12,11 @@ use columns::batch::Batch;
 use columns::binary::BinarySchema;
 use columns::decode::rules::JsonRules;
 use columns::decode::{DecodeError, Decoder, OnMismatch};
+use registry::{Format, Registry};
 
 pub struct Typed {
     decoder: Decoder,
+    registry: Option<(Arc<Registry>, Format)>,
     /// Index of `data`.
     at: usize,
     /// Its fields become columns of their own.
@@ -29,13 +31,21 @@ impl Typed {
         Self::with_decoder(input, Decoder::with_rules(fields, mode, rules), flat)
     }
 
-    /// As `new`, for payloads of a binary format.
-    pub fn of_binary(input: &Schema, schema: &BinarySchema, mode: OnMismatch, flat: bool) -> Result<Self> {
-        let decoder = match schema {
-            BinarySchema::Avro(schema) => Decoder::of_avro(schema, mode),
-            BinarySchema::Protobuf(message) => Decoder::of_protobuf(message.clone(), mode),
+    /// As `new`, for payloads of a binary format. With a registry they name their schema by its id there.
+    pub fn of_binary(
+        input: &Schema,
+        schema: &BinarySchema,
+        registry: Option<Arc<Registry>>,
+        mode: OnMismatch,
+        flat: bool,
+    ) -> Result<Self> {
+        let mut typed = Self::with_decoder(input, Decoder::of_binary(schema, registry.is_some(), mode), flat)?;
+        let format = match schema {
+            BinarySchema::Avro(_) => Format::Avro,
+            BinarySchema::Protobuf(_) => Format::Protobuf,
         };
-        Self::with_decoder(input, decoder, flat)
+        typed.registry = registry.map(|registry| (registry, format));
+        Ok(typed)
     }
 
     fn with_decoder(input: &Schema, decoder: std::result::Result<Decoder, String>, flat: bool) -> Result<Self> {
@@ -72,7 +82,22 @@ impl Typed {
                 )));
             }
         }
-        Ok(Typed { decoder, at, flat, schema: Arc::new(Schema::new(output)) })
+        Ok(Typed { decoder, registry: None, at, flat, schema: Arc::new(Schema::new(output)) })
+    }
+
+    /// True if `prepare` has something to fetch.
+    pub fn needs_schemas(&self, batch: &Batch) -> bool {
+        !self.decoder.unknown_schemas(batch.record.column(self.at).as_binary()).is_empty()
+    }
+
+    /// Fetches the schemas of a batch that are not known yet. It precedes `apply`.
+    pub async fn prepare(&mut self, batch: &Batch) -> Result<()> {
+        let Some((registry, format)) = &self.registry else { return Ok(()) };
+        for id in self.decoder.unknown_schemas(batch.record.column(self.at).as_binary()) {
+            let schema = registry.writer(id, *format).await?;
+            self.decoder.add_schema(id, &schema);
+        }
+        Ok(())
     }
 
     pub fn apply(&mut self, mut batch: Batch) -> Result<Batch> {

@@ -29,6 +29,7 @@ impl ReadLoop {
         match &mut self.form {
             ReadFormat::Messages => self.send(batch).await,
             ReadFormat::Typed(typed) => {
+                typed.prepare(&batch).await?;
                 let batch = typed.apply(batch)?;
                 self.send(batch).await
             }
