@@ -78,7 +78,7 @@ class Sinks(ReadVerbs):
             schema: Schema for JSON payloads, as in `js.read`. Undecodable rows are written to `_corrupt/` with their
                 payload. "infer" infers the schema once, at the first start.
             format: "json", "avro" or "protobuf", as in `js.read`.
-            registry: As `js.read`. Without `schema` the archive keeps that of the first message.
+            registry: Schema registry, as in `js.read`. Without `schema` the archive keeps that of the first message.
             flatten: Whether the fields of `value` are columns of the table; False keeps the struct.
             subjects: Subject filters that do not overlap. Default: all.
             start_seq: First sequence at the first start. Default: the stream's first one.
