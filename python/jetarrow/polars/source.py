@@ -100,7 +100,7 @@ def scan(
         archive: An archive of the stream: the folder or URI of `to_parquet` or `to_delta`, whose newest version is
             read by each `collect`; a `deltalake.DeltaTable` or a table of pyiceberg, whose loaded version is read; or
             a function that returns one of them, called by each `collect`. Schema, `time_zone` and `timestamp_numbers`
-            are those of the sink; Avro and Protobuf payloads need `format` and `schema`.
+            are those of the sink; Avro and Protobuf payloads need `format`, and `schema` or `registry`.
         app_id: With a Delta or Iceberg table: as `to_delta`. Default: that of the only sink of the stream.
         storage_options: With a Delta table: as `to_delta`.
         filesystem: With a Parquet folder: as `to_parquet`.
