@@ -64,12 +64,17 @@ async def test_corrupt_rows(js: JetStreamContext, stream: str, tmp_path: Path) -
     await store(js, f"{stream}.a", [b"no"])
     assert await js.to_delta(stream, tmp_path, schema=SCHEMA).run() == (0, 0, None, None, 1)
     (own,) = (tmp_path / "_corrupt").iterdir()
-    left = own / f"{3:020d}-9.parquet"
-    left.write_bytes(b"of a commit that never was")
+    taken, left = (own / f"{number:020d}-9a.parquet" for number in (2, 3))
+    for path in (taken, left):
+        path.write_bytes(b"of a commit that never was")
     assert (await js.to_delta(stream, tmp_path, schema=SCHEMA).run()).corrupt == 0
+    # Another sink may be about to commit the third.
+    assert (taken.exists(), left.exists()) == (False, True)
+    await store(js, f"{stream}.a", [b"again"])
+    assert (await js.to_delta(stream, tmp_path, schema=SCHEMA).run()).corrupt == 1
     assert not left.exists()
     corrupt = pq.read_table(own, partitioning=None).sort_by("seq")
-    assert corrupt["_corrupt_record"].to_pylist() == ["first", "nope", "no"]
+    assert corrupt["_corrupt_record"].to_pylist() == ["first", "nope", "no", "again"]
     assert rows(tmp_path)["seq"].to_pylist() == [2, 3]
 
 
@@ -161,3 +166,35 @@ async def test_partitions_of_decimals_are_refused(js: JetStreamContext, stream: 
     await js.publish(f"{stream}.a", b'{"price": -1.50}')
     with pytest.raises(SinkSchemaError, match=r"'price' is decimal128\(10, 2\), whose negative values"):
         await js.to_delta(stream, tmp_path, schema="price DECIMAL(10,2)", partition_by="price").run()
+
+
+@pytest.mark.parametrize("fails_in", ["_write_corrupt", "_write"])
+async def test_undecodable_rows_of_two_sinks_with_one_app_id(
+    js: JetStreamContext, stream: str, tmp_path: Path, nats_url: str, monkeypatch: pytest.MonkeyPatch, fails_in: str
+) -> None:
+    """One opens between the other's undecodable rows and its commit, and fails before or after it has written its own."""
+    await store(js, f"{stream}.a", [b'{"id": 1}', b"first", b"second"])
+    write, original = DeltaCommit._write, getattr(DeltaCommit, fails_in)
+    failures: list[str] = []
+
+    def write_late(self: DeltaCommit, *arguments: Any) -> int:
+        monkeypatch.setattr(DeltaCommit, "_write", write)
+        monkeypatch.setattr(DeltaCommit, fails_in, refuse)
+        with jetarrow.sync.connect(nats_url) as nc, pytest.raises(SinkError) as caught:
+            nc.jetstream().to_delta(stream, tmp_path, schema={"id": int}).run()
+        failures.append(str(caught.value))
+        monkeypatch.setattr(DeltaCommit, fails_in, original)
+        return write(self, *arguments)
+
+    def refuse(self: DeltaCommit, *_: Any) -> int:
+        raise SinkError("not this one")
+
+    monkeypatch.setattr(DeltaCommit, "_write", write_late)
+    assert (await js.to_delta(stream, tmp_path, schema={"id": int}).run()).corrupt == 2
+    assert failures == ["nats: not this one"]
+    # A start removes the rows of the commit that failed, whose number another one has.
+    await store(js, f"{stream}.a", [b"third"])
+    assert (await js.to_delta(stream, tmp_path, schema={"id": int}).run()).corrupt == 1
+    (folder,) = (tmp_path / "_corrupt").iterdir()
+    found = pq.read_table(folder).sort_by("seq")["_corrupt_record"].to_pylist()
+    assert found == ["first", "second", "third"]

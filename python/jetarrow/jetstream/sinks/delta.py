@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 _STATE = "jetarrow"
 # Number of recent commits that are searched for it first.
 _RECENT = 100
-_CORRUPT = re.compile(r"(\d{20})-\d+\.parquet")
+# Number and id of a commit; earlier versions had a sequence instead of an id.
+_CORRUPT = re.compile(r"(\d{20})-([0-9a-f]+)\.parquet")
 
 
 def records(table: Any, limit: int | None = None) -> Iterator[dict[str, Any]]:
@@ -123,7 +125,6 @@ class DeltaTarget:
             return None
         self.version = table.transaction_version(self.app_id)
         if self.version is None:
-            self._clean()
             return None
         found = self._record(table, self.version)
         check_restart(found, self.upsert, str(self))
@@ -132,7 +133,7 @@ class DeltaTarget:
         self.former_columns = from_text(found["columns"])
         if self.evolve == "fail":
             self.columns = self.former_columns
-        self._clean()
+        self._clean(found.get("commit"))
         return state
 
     def position(self) -> State | None:
@@ -163,14 +164,22 @@ class DeltaTarget:
 
         return PyFileSystem(DeltaStorageHandler(self.uri, self.storage_options))
 
-    def _clean(self) -> None:
-        """Remove corrupt rows of an incomplete commit."""
+    def _clean(self, commit: str | None = None) -> None:
+        """Remove corrupt rows of commits whose number another commit has.
+
+        Those of later numbers stay until one has the number: another sink may be about to commit them.
+
+        Args:
+            commit: Id of the last commit. Default: None, unknown.
+        """
         from pyarrow.fs import FileSelector
 
+        if commit is None:
+            return
         files = self.files()
         for info in files.get_file_info(FileSelector(self.corrupt, allow_not_found=True)):
             found = _CORRUPT.fullmatch(info.path.rpartition("/")[2])
-            if found and int(found[1]) > self.number:
+            if found and int(found[1]) == self.number and found[2] != commit:
                 files.delete_file(info.path)
 
     def close(self) -> None:
@@ -199,6 +208,7 @@ class DeltaCommit(BufferedRows):
     def __init__(self, target: DeltaTarget) -> None:
         super().__init__(target)
         self._target = target
+        self._id = uuid.uuid4().hex
 
     def finish(self, state: State) -> SinkResult:
         """Commit the rows and the position."""
@@ -212,6 +222,8 @@ class DeltaCommit(BufferedRows):
         corrupt = self._write_corrupt(number)
         files = self._write(table, state, number)
         target.version, target.number, target.epoch = state.last_seq, number, state.epoch
+        if corrupt:
+            target._clean(self._id)
         return self._result(files, corrupt)
 
     def _created(self) -> Any:
@@ -284,7 +296,13 @@ class DeltaCommit(BufferedRows):
         """Return the position for the log."""
         target, library = self._target, self._target.library
         assert target.columns is not None
-        record = {**state.as_dict(), "app_id": target.app_id, "number": number, "columns": to_text(target.columns)}
+        record = {
+            **state.as_dict(),
+            "app_id": target.app_id,
+            "number": number,
+            "commit": self._id,
+            "columns": to_text(target.columns),
+        }
         if target.upsert is not None:
             record["merge"] = target.upsert.as_dict()
         return library.CommitProperties(
@@ -325,7 +343,7 @@ class DeltaCommit(BufferedRows):
 
         pa = needs_pyarrow("to_delta()")
         table = pa.Table.from_batches(self._corrupt)
-        path = f"{self._target.corrupt}/{number:020d}-{table['seq'][0].as_py()}.parquet"
+        path = f"{self._target.corrupt}/{number:020d}-{self._id}.parquet"
         try:
             pq.write_table(table, path, filesystem=self._target.files(), compression=self._target.compression)
         except OSError as error:
@@ -333,7 +351,7 @@ class DeltaCommit(BufferedRows):
         return int(table.num_rows)
 
     def abort(self) -> None:
-        """Discard the rows. The next start removes corrupt rows, Delta's vacuum data files without a transaction."""
+        """Discard the rows. The next commit removes corrupt rows, Delta's vacuum data files without a transaction."""
         self._discard()
 
 
