@@ -94,7 +94,9 @@ async def test_what_the_stream_has_lost(js: JetStreamContext, dead: str) -> None
     await js.add_stream(name=dead, subjects=[f"{dead}.>"])
     await asyncio.gather(*(js.publish(f"{dead}.new", b"of a later stream") for _ in range(6)))
     letters = js.dead_letters(dead)
-    assert (await letters.read_all())["data"].null_count == table.num_rows
+    # The server may have reported a message twice since.
+    found = await letters.read_all()
+    assert found["data"].null_count == found.num_rows >= table.num_rows
     with pytest.raises(Error, match="no row has a message"):
         await letters.replay()
 

@@ -48,7 +48,15 @@ def running(done: threading.Event, *works: Callable[[], Any]) -> Iterator[None]:
         raise errors[0]
 
 
-@pytest.mark.parametrize("options", [{}, {"partition_by": "region"}, {"durable": "archive"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        pytest.param({"partition_by": "region"}, marks=pytest.mark.slow),
+        pytest.param({"durable": "archive"}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_scan_is_a_prefix_of_the_stream(
     nats_url: str, stream: str, tmp_path: Path, kind: str, options: dict[str, Any]
@@ -96,7 +104,7 @@ def test_every_scan_is_a_prefix_of_the_stream(
         assert published > SCANS
 
 
-@pytest.mark.parametrize("retention", ["workqueue", "interest"])
+@pytest.mark.parametrize("retention", ["workqueue", pytest.param("interest", marks=pytest.mark.slow)])
 def test_every_scan_is_a_prefix_of_a_stream_whose_acknowledged_messages_are_removed(
     nats_url: str, stream: str, tmp_path: Path, retention: str
 ) -> None:

@@ -172,7 +172,7 @@ async def test_partitions_of_decimals_are_refused(js: JetStreamContext, stream: 
 async def test_undecodable_rows_of_two_sinks_with_one_app_id(
     js: JetStreamContext, stream: str, tmp_path: Path, nats_url: str, monkeypatch: pytest.MonkeyPatch, fails_in: str
 ) -> None:
-    """One opens between the other's undecodable rows and its commit, and fails before or after it has written its own."""
+    """One opens between the other's undecodable rows and its commit, and fails before or after it writes its own."""
     await store(js, f"{stream}.a", [b'{"id": 1}', b"first", b"second"])
     write, original = DeltaCommit._write, getattr(DeltaCommit, fails_in)
     failures: list[str] = []

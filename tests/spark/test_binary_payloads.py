@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     Load = Callable[..., DataFrame]
 
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
 UTC = datetime.UTC
 MOMENT = datetime.datetime(2024, 3, 10, 1, 10, 0, 123456, tzinfo=UTC)
 SCHEMA: dict[str, Any] = {

@@ -11,6 +11,7 @@ import typer
 
 from jetarrow.cli.json_shape import an_object
 from jetarrow.cli.session import Session
+from jetarrow.cli.signals import has_stopped
 from jetarrow.cli.subcommand import verb
 
 
@@ -47,7 +48,9 @@ def serve(
             if not session.as_json:
                 session.say(f"started nats-server (pid {server.pid}, store {server.store_dir}); stop it with Ctrl-C")
             while server.running and not ended.wait(0.2):
-                pass
+                if has_stopped():
+                    # Python ignored the exception of the signal, which came while it finalized an object.
+                    raise KeyboardInterrupt
             if not ended.is_set():
                 raise RuntimeError(f"nats-server stopped unexpectedly: {server.log.strip().splitlines()[-1]}")
     finally:

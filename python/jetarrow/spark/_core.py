@@ -11,6 +11,7 @@ from jetarrow.core.servers import RawCredentials
 from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError, StreamRolledBackError
 from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.models.values import checked_name
+from jetarrow.jetstream.registry import SchemaRegistry, payload_schema
 from jetarrow.jetstream.rollback import Mark, error_without_marks, thin
 from jetarrow.jetstream.schema import PayloadSchema
 from jetarrow.sync.internals import (
@@ -40,6 +41,8 @@ __all__ = [
     "error_without_marks",
     "is_name",
     "is_transient",
+    "latest_schema",
+    "payload_schema",
     "publish_rows",
     "reason_of",
     "request_each",
@@ -60,6 +63,24 @@ ContentIds: TypeAlias = _jetarrow.ContentIds
 
 # Decompresses payloads up to a limit: `rows(batch, start)` returns the next rows, and those that failed.
 Decompressor: TypeAlias = _jetarrow.Decompressor
+
+
+def latest_schema(registry: SchemaRegistry, subject: str, payload: str) -> str | tuple[bytes, str]:
+    """Fetch the latest schema of a subject.
+
+    Args:
+        registry: The registry.
+        subject: The subject.
+        payload: "avro" or "protobuf".
+
+    Returns:
+        The JSON of an Avro schema, or a descriptor set and the name of its first message.
+
+    Raises:
+        SchemaRegistryError: The registry does not answer, or has no such subject.
+    """
+    schema, _ = registry._native.latest(subject, payload).block()
+    return schema
 
 
 def is_name(text: str) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from jetarrow.spark._core import latest_schema, payload_schema
+
 from .choices import Payload
 from .option_texts import OptionTexts, invalid
 from .secrets import Secret, warn_of_literals
@@ -92,7 +94,7 @@ class PayloadSchemaOptions:
         """
         if self.schema is not None or self.registry is None or self.subject is None:
             return self
-        schema, _ = self.registry.open()._native.latest(self.subject, self.payload.value).block()
+        schema = latest_schema(self.registry.open(), self.subject, self.payload.value)
         return PayloadSchemaOptions(self.payload, schema, self.registry, self.subject)
 
     def native(self) -> Any:
@@ -101,8 +103,6 @@ class PayloadSchemaOptions:
         Raises:
             ValueError: A secret of the registry cannot be resolved in this process.
         """
-        from jetarrow.jetstream.registry import payload_schema
-
         registry = None if self.registry is None else self.registry.open()
         return payload_schema(cast("PayloadFormat", self.payload.value), self.schema, registry)
 
