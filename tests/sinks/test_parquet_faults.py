@@ -297,3 +297,22 @@ async def test_closed_while_the_server_is_frozen(own: JetStreamContext, own_serv
     assert 0 < result.rows < 60_000
     assert (await own.to_parquet("S", tmp_path).run()).first_seq == result.rows + 1
     assert seqs(tmp_path) == list(range(1, 60_001))
+
+
+async def test_the_probe_for_links_is_not_among_the_data(
+    js: JetStreamContext, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader would find a file that is no Parquet, also after a kill."""
+    await fill(js, stream, 5)
+    link, seen = os.link, []
+
+    def watched(source: Any, target: Any, **options: Any) -> None:
+        seen.extend(path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*.tmp"))
+        link(source, target, **options)
+
+    monkeypatch.setattr(os, "link", watched)
+    await js.to_parquet(stream, tmp_path, schema=SCHEMA).run()
+    assert set(seen) == {"_jetarrow"}
+    (tmp_path / "_jetarrow" / "12ab34cd.tmp").touch()
+    await js.to_parquet(stream, tmp_path, schema=SCHEMA).run()
+    assert not list(await asyncio.to_thread(lambda: list(tmp_path.rglob("*.tmp"))))

@@ -141,9 +141,11 @@ class Folder:
         """Return whether this is a local folder with hard links, whose creation is exclusive."""
         if not self._local:
             return False
-        place = self.full(f"{secrets.token_hex(4)}.tmp")
+        # Not among the data, where a reader would find a file that is no Parquet, also after a kill.
+        folder = self.full("_jetarrow")
+        place = f"{folder}/{secrets.token_hex(4)}.tmp"
         try:
-            os.makedirs(self._base, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
             with open(place, "xb"):
                 pass
             os.link(place, f"{place}.tmp")
