@@ -125,6 +125,7 @@ def test_added_columns_are_those_of_both_parts(
     assert found["region"].to_list() == [None] * 5 + [regions[id % 4] for id in [*range(10, 15), *range(20, 25)]]
 
 
+@pytest.mark.slow
 def test_every_scan_is_a_prefix_of_the_stream(nats_url: str, stream: str, catalog: SqlCatalog) -> None:
     with jetarrow.sync.connect(nats_url) as writer, jetarrow.sync.connect(nats_url) as publisher:
         js, published, limit, done, steps = publisher.jetstream(), 0, 100, threading.Event(), 0
