@@ -1,7 +1,7 @@
 //! Payloads that name their schema by its id in a registry: a byte 0, the id in four bytes, and the datum. A Protobuf
 //! message follows the indexes of its type in the schema's file (Confluent's wire format).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::{Array, BinaryArray};
@@ -93,10 +93,12 @@ impl Framed {
     /// Returns the ids in payloads that were not added yet, each once.
     pub fn unknown(&self, payloads: &BinaryArray) -> Vec<u32> {
         let mut found = Vec::new();
+        // A set, because payloads may have as many ids as there are.
+        let mut seen = HashSet::new();
         let mut last = None;
         for row in 0..payloads.len() {
             let Some((id, _)) = id(payloads.value(row)) else { continue };
-            if last != Some(id) && !self.writers.contains_key(&id) && !found.contains(&id) {
+            if last != Some(id) && !self.writers.contains_key(&id) && seen.insert(id) {
                 found.push(id);
             }
             last = Some(id);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::descriptor::{Field, Kind, Message, Presence, Scalar};
 use super::wire::{Segment, Stop, Wire, WireType};
 use crate::decode::column::{Bytes, ColumnDecoder, Values};
+use crate::varint::unzigzag;
 
 type Read<T> = Result<T, Stop>;
 
@@ -284,12 +285,11 @@ fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
 /// Returns an integer of any encoding; numbers of 32 bits keep their low bits.
 fn integer(scalar: Scalar, bytes: &[u8]) -> i64 {
     let varint = || Wire::varint_of(bytes);
-    let zigzag = |value: u64| (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
     match scalar {
         Scalar::Int32 => i64::from(varint() as i32),
         Scalar::Uint32 => i64::from(varint() as u32),
-        Scalar::Sint32 => zigzag(u64::from(varint() as u32)),
-        Scalar::Sint64 => zigzag(varint()),
+        Scalar::Sint32 => unzigzag(u64::from(varint() as u32)),
+        Scalar::Sint64 => unzigzag(varint()),
         Scalar::Fixed32 => i64::from(u32::from_le_bytes(fixed(bytes))),
         Scalar::Sfixed32 => i64::from(i32::from_le_bytes(fixed(bytes))),
         Scalar::Fixed64 | Scalar::Sfixed64 => i64::from_le_bytes(fixed(bytes)),
