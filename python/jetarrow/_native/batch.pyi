@@ -71,6 +71,17 @@ class Batch:
             ValueError: The mask has another length or type.
         """
 
+    def by_first_token(self) -> list[tuple[str, Batch]]:
+        """Split the rows by the first token of their subjects, as partitions of consumer groups have it.
+
+        Returns:
+            Each token with its rows in order, whose subjects are without it. A subject of one token keeps it, and its
+            token is "".
+
+        Raises:
+            ValueError: There is no column `subject`.
+        """
+
     def __arrow_c_schema__(self) -> CapsuleType: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
 

@@ -90,6 +90,16 @@ class PullSubscription:
             most: The number of messages; None for no limit.
         """
 
+    def pin(self, group: str) -> str | None:
+        """Return the server's id of this client as the one that a priority group is pinned to.
+
+        Args:
+            group: Name of the group.
+
+        Returns:
+            The id of the last message; None before the first one, and after the server has refused the id.
+        """
+
     def set_ways(self, wants_acks: bool, headers_only: bool) -> None:
         """Set the consumer's properties.
 

@@ -182,6 +182,13 @@ impl Batch {
         Ok(Batch { inner: self.inner.filter(mask).map_err(|err| wrong(err.to_string()))? })
     }
 
+    /// Splits the rows by the first token of their subjects, which is removed.
+    fn by_first_token(&self) -> PyResult<Vec<(String, Batch)>> {
+        let parts = self.inner.by_first_token();
+        let parts = parts.map_err(|err| pyo3::exceptions::PyValueError::new_err(err.to_string()))?;
+        Ok(parts.into_iter().map(|(token, inner)| (token, Batch { inner })).collect())
+    }
+
     /// Returns all payloads concatenated, as they are in the column.
     fn payload<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let column = self.inner.record.column_by_name("data").and_then(|column| column.as_binary_opt::<i32>());

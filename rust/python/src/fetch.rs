@@ -152,6 +152,11 @@ impl PullSubscription {
         Ok(())
     }
 
+    /// The server's id of this client as the one that a priority group is pinned to.
+    fn pin(&self, group: &str) -> PyResult<Option<String>> {
+        Ok(self.inner.get()?.pin(group))
+    }
+
     /// Sets the consumer's properties.
     fn set_ways(&self, wants_acks: bool, headers_only: bool) -> PyResult<()> {
         self.inner.get()?.learn(ConsumerTraits { wants_acks, headers_only });

@@ -99,6 +99,11 @@ impl PullSubscription {
         self.returns.put_back(kept)
     }
 
+    /// The server's id of this client as the one that a priority group is pinned to.
+    pub fn pin(&self, group: &str) -> Option<String> {
+        lock(&self.pins).get(group).cloned()
+    }
+
     /// A handle that announces the cancellation of a `fetch`, and its counterpart for the call.
     pub fn cancel(&self) -> (Arc<Cancel>, LastDelivery) {
         Cancel::new(&self.returns)
