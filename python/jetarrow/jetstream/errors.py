@@ -31,6 +31,7 @@ from jetarrow.jetstream.api_errors import (
     TooManyRequestsError,
     WrongLastSequenceError,
 )
+from jetarrow.jetstream.pipe_errors import PipeError, PipeFencedError, PipePositionLostError, PipeReplayError
 from jetarrow.jetstream.position_errors import DataLossError, StreamRecreatedError, StreamRolledBackError
 from jetarrow.jetstream.remedies import remedy_of
 from jetarrow.jetstream.store_errors import (
@@ -97,6 +98,10 @@ __all__ = [
     "ObjectAlreadyExists",
     "ObjectDeletedError",
     "ObjectNotFoundError",
+    "PipeError",
+    "PipeFencedError",
+    "PipePositionLostError",
+    "PipeReplayError",
     "PublishUnconfirmedError",
     "ResumeError",
     "SchemaRegistryError",

@@ -1,0 +1,385 @@
+"""Steps of an open pipe: rows are read and processed, and their messages stored with the position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jetarrow.core.errors import ConnectionClosedError, Error
+from jetarrow.jetstream.api import JetStreamApi
+from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.errors import (
+    BatchError,
+    NoStreamResponseError,
+    PublishUnconfirmedError,
+    ServerError,
+    StreamRolledBackError,
+    WrongLastSequenceError,
+)
+from jetarrow.jetstream.objects.worker_thread import WorkerThread
+from jetarrow.jetstream.pipe_errors import PipeError, PipeFencedError, PipePositionLostError, PipeReplayError
+from jetarrow.jetstream.pipes.dead import dead_letters
+from jetarrow.jetstream.pipes.delivery import (
+    Delivery,
+    Done,
+    Fenced,
+    Found,
+    Look,
+    Lost,
+    Refused,
+    RolledBack,
+    Send,
+)
+from jetarrow.jetstream.pipes.messages import Encoder, Failure, Output
+from jetarrow.jetstream.pipes.options import PipeOptions, PipeResult
+from jetarrow.jetstream.pipes.parts import digest, split
+from jetarrow.jetstream.pipes.position import PipePosition
+from jetarrow.jetstream.pipes.tables import PipeTables
+from jetarrow.jetstream.pipes.target import PipeTarget, StoredPosition
+from jetarrow.jetstream.pipes.work import Work
+from jetarrow.jetstream.publish_result import PublishResult
+from jetarrow.jetstream.sinks.rows import Shape
+from jetarrow.jetstream.sinks.source import RangeSource
+from jetarrow.jetstream.sinks.state import State
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Seconds before the position is read again after a failure.
+_PAUSE = 0.25
+# Errors after which a batch may be stored, or which pass.
+_PASSING = (TimeoutError, PublishUnconfirmedError, ServerError, NoStreamResponseError)
+
+
+@dataclass
+class Step:
+    """A step that is processed and not stored yet.
+
+    Attributes:
+        parts: Its messages.
+        digests: Their digests, if there are several parts.
+        state: Position in the source after the step.
+        tables: Sequence of each table of the function.
+        result: Its result, once it is stored.
+    """
+
+    parts: list[pyarrow.Table]
+    digests: tuple[str, ...]
+    state: State
+    tables: Mapping[str, int]
+    result: PipeResult
+
+
+class Steps:
+    """The steps of one opening of a pipe.
+
+    Args:
+        api: The API.
+        source: The rows.
+        shape: Converter of the rows.
+        target: The target.
+        work: The function.
+        tables: The tables of the function.
+        options: The options.
+        stored: The position, which this instance has claimed.
+    """
+
+    def __init__(
+        self,
+        api: JetStreamApi,
+        source: RangeSource,
+        shape: Shape,
+        target: PipeTarget,
+        *,
+        work: Work,
+        tables: PipeTables,
+        options: PipeOptions,
+        stored: StoredPosition,
+    ) -> None:
+        self._api, self._session = api, api.session
+        self.source, self._shape, self._target = source, shape, target
+        self._work, self._tables, self._options = work, tables, options
+        self.stored = stored
+        self._encoder: Encoder = options.encoder([target.subject, target.dead_letters])
+        self._window = 8
+        self._sending: Future[Any] | None = None
+
+    async def prepare(self, thread: WorkerThread, should_stop: Callable[[], bool]) -> Step | None:
+        """Read and process the rows of the next step; None if there are none."""
+        batches = []
+        size = 0
+        async for batch in self.source.rows(self._options.rows, self._options.seconds, should_stop):
+            batches.append(batch)
+            size += batch.nbytes
+            if size >= self._options.bytes:
+                break
+        if not batches and not self.source.is_rolled_back:
+            return None
+        return await self.process(thread, batches)
+
+    async def process(
+        self, thread: WorkerThread, batches: list[Any], seqs: Mapping[str, int] | None = None
+    ) -> Step:
+        """Process rows.
+
+        Args:
+            thread: The thread that calls the function.
+            batches: The rows.
+            seqs: Sequences of the tables. Default: the present ones.
+        """
+        pa = needs_pyarrow("a pipe")
+        state = kept(await self.source.state(), self._options)
+        if seqs is None:
+            seqs = await self._tables.refresh()
+        else:
+            await self._tables.load(seqs)
+        split_rows = [self._shape.split(batch) for batch in batches]
+        corrupt = [bad for _, bad in split_rows if bad is not None]
+        count = sum(batch.num_rows for batch in batches)
+        failures = [
+            Failure(seq, f"the payload could not be decoded: {reason}")
+            for bad in corrupt
+            for seq, reason in zip(bad.column("seq").to_pylist(), bad.column("_error").to_pylist(), strict=True)
+        ]
+        skipped = len(failures) if self._options.drops else 0
+        if self._options.drops:
+            failures = []
+        rows = [good for good, _ in split_rows if good.num_rows]
+        output = Output(self._encoder.encode(None).messages)
+        if rows:
+            output = await self._call(thread, pa.Table.from_batches(rows))
+        messages = output.messages
+        failures += output.failures
+        dead = 0
+        if failures and self._options.on_error == "fail":
+            raise _failed(self.stored.position.pipe, failures[0], len(failures))
+        if failures and self._options.on_error == "skip":
+            skipped += len(failures)
+        elif failures:
+            letters = await dead_letters(self._api, state.stream, failures, self._target.dead_letters)
+            dead = letters.num_rows
+            messages = pa.concat_tables([messages, letters])
+        parts = split(messages)
+        digests = ()
+        if len(parts) > 1:
+            digests = await thread.done(thread.start(lambda: tuple(map(digest, parts))))
+        result = PipeResult(count, messages.num_rows - dead, dead, skipped, state.last_seq)
+        return Step(parts, digests, state, seqs, result)
+
+    async def _call(self, thread: WorkerThread, rows: Any) -> Output:
+        """Return the output of the function for some rows; if it raises, each of them is a failure."""
+        seqs = rows["seq"].to_pylist() if self._options.on_error != "fail" else []
+
+        def call() -> Any:
+            found = self._work(rows, self._tables.tables())
+            return found if self._work.is_coroutine else self._encoder.encode(found)
+
+        try:
+            made = await thread.done(thread.start(call))
+            if self._work.is_coroutine:
+                made = await thread.done(thread.start(self._encoder.encode, await made))
+        except PipeError:
+            raise
+        except Exception as error:
+            if self._options.on_error == "fail":
+                first, last = rows["seq"][0].as_py(), rows["seq"][-1].as_py()
+                raise PipeError(
+                    f"the function of pipe {self.stored.position.pipe!r} failed for messages {first} to {last} of stream"
+                    f" {self.source.position.stream!r}: {type(error).__name__}: {error}"
+                ) from error
+            text = f"{type(error).__name__}: {error}"
+            return Output(self._encoder.encode(None).messages, [Failure(seq, text) for seq in seqs])
+        found: Output = made
+        return found
+
+    def send(self, thread: WorkerThread, step: Step, *, stored: int = 0) -> tuple[Step, Delivery]:
+        """Start to store a step."""
+        sizes = [part.num_rows + 1 for part in step.parts]
+        delivery = Delivery(
+            sizes, seq=self.stored.seq, last_seq=self._target.last_seq, window=self._window, stored=stored
+        )
+        self._start(thread, step, delivery)
+        return step, delivery
+
+    def _start(self, thread: WorkerThread, step: Step, delivery: Delivery) -> None:
+        action = delivery.action
+        if not isinstance(action, Send):
+            return
+        count = len(action.expected)
+        last = action.first + count
+        positions = [self._position(step, place + 1).dump() for place in range(action.first, last)]
+        messages = self._target.batch(step.parts[action.first : last], positions, action.expected)
+        chunk = step.parts[action.first].num_rows + 1
+        call = self._target.publish(messages, chunk=min(chunk, 1_000))
+        self._sending = thread.start(call.block)
+
+    def _position(self, step: Step, stored: int) -> PipePosition:
+        """Return the position after some parts of a step."""
+        position = self.stored.position
+        if stored == len(step.parts):
+            return position.after(step.state)
+        return position.part_of(step.state.last_seq, step.digests[:stored], len(step.parts), step.tables)
+
+    async def settle(self, thread: WorkerThread, step: Step, delivery: Delivery) -> PipeResult:
+        """Wait until a step is stored.
+
+        Raises:
+            PipeFencedError: Another instance has taken over.
+            PipePositionLostError: The target has lost the position.
+            StreamRolledBackError: The target was rolled back.
+            PipeError: The target refuses a message.
+        """
+        failed: Exception | None = None
+        until = self._session.now() + self._options.timeout
+        while not isinstance(action := delivery.action, Done):
+            if isinstance(action, Send):
+                if self._sending is None:
+                    self._start(thread, step, delivery)
+                assert self._sending is not None, "an attempt was started"
+                sending, self._sending = self._sending, None
+                failed = await self._sent(thread, sending, step, delivery) or failed
+            elif isinstance(action, Look):
+                if action.pause:
+                    if self._session.now() > until and not self._options.source.follow and failed is not None:
+                        raise failed
+                    await self._session.sleep(_PAUSE)
+                with suppress(*_PASSING):
+                    await self._look(step, delivery)
+            else:
+                raise self._error(action, failed)
+            if not isinstance(action, Look):
+                until = self._session.now() + self._options.timeout
+        self._window = delivery.window
+        self._target.last_seq = delivery.last_seq
+        self.stored = StoredPosition(self._position(step, len(step.parts)), delivery.seq, "")
+        await self._target.written(len(step.parts))
+        await self.source.committed(step.state)
+        return step.result
+
+    async def _sent(
+        self, thread: WorkerThread, sending: Future[Any], step: Step, delivery: Delivery
+    ) -> Exception | None:
+        """Take the result of an attempt; return its error."""
+        action = delivery.action
+        assert isinstance(action, Send), "an attempt has a result"
+        try:
+            result = PublishResult(await thread.done(sending))
+        except ConnectionClosedError:
+            raise
+        except _PASSING as error:
+            delivery.sent([None] * len(action.expected), "unknown")
+            return error
+        seqs = result.seqs.to_pylist()
+        found: list[int | None] = []
+        row = -1
+        for part in step.parts[action.first : action.first + len(action.expected)]:
+            row += part.num_rows + 1
+            found.append(seqs[row])
+        error, reason = None, None
+        if result.errors:
+            error, reason = _reason([failed.error for failed in result.errors])
+        delivery.sent(found, reason)
+        return error
+
+    async def _look(self, step: Step, delivery: Delivery) -> None:
+        last = await self._target.refresh()
+        found = await self._target.read()
+        if found is None:
+            delivery.looked(None)
+            return
+        position = found.position
+        is_ours = position.instance == self.stored.position.instance
+        stored = 0
+        if position.is_partial and position.end_seq == step.state.last_seq:
+            stored = len(position.parts)
+        elif found.seq > self.stored.seq and position.state.last_seq == step.state.last_seq:
+            stored = len(step.parts)
+        delivery.looked(Found(found.seq, is_ours, stored, max(last, found.seq)))
+
+    def _error(self, action: object, failed: Exception | None) -> Exception:
+        pipe, target = self.stored.position.pipe, self._target.stream
+        match action:
+            case Fenced():
+                return PipeFencedError(
+                    f"pipe {pipe!r} was ended: another instance with this name has taken over; run one instance of each"
+                    " name, or give the other one another name"
+                )
+            case Lost():
+                return PipePositionLostError(
+                    f"pipe {pipe!r} was ended: stream {target!r} does not have its position on {self._target.subject}"
+                    " any more: a limit, a purge or a delete removed it"
+                )
+            case RolledBack(expected, found):
+                return StreamRolledBackError(target, (expected, None), (found, None))
+            case Refused(part):
+                error = PipeError(f"stream {target!r} refuses part {part + 1} of the messages of pipe {pipe!r}: {failed}")
+                error.__cause__ = failed
+                return error
+        raise AssertionError(f"unknown action: {action!r}")
+
+
+def kept(state: State, options: PipeOptions) -> State:
+    """Return the part of a source's state that a later start needs; the schema only if it was found at the first one."""
+    schema = options.source.schema
+    found = schema == "infer" if isinstance(schema, str) or options.source.format == "json" else schema is None
+    return State(
+        state.stream,
+        state.created,
+        state.last_seq,
+        schema=state.schema if found else None,
+        marks=state.marks,
+        epoch=state.epoch,
+    )
+
+
+def check_replay(step: Step, position: PipePosition) -> None:
+    """Check that the stored parts of a step come out equal.
+
+    Args:
+        step: The step, processed again.
+        position: The position after some of its parts.
+
+    Raises:
+        PipeReplayError: They do not.
+    """
+    digests = step.digests
+    stored = len(position.parts)
+    first = next((place for place in range(stored) if digests[place : place + 1] != position.parts[place : place + 1]), None)
+    if first is None and position.total != len(step.parts):
+        first = min(stored, len(step.parts))
+    if first is not None or step.state.last_seq != position.end_seq:
+        part = (first or 0) + 1
+        raise PipeReplayError(
+            part,
+            f"could not resume pipe {position.pipe!r}: part {part} of {position.total} of the messages for rows"
+            f" {position.state.last_seq + 1} to {position.end_seq} of stream {position.state.stream!r} differs from the"
+            " stored one, so that the rest does not fit it; the function must give the same messages for the same rows."
+            " reset(seq) starts the pipe anew",
+        )
+
+
+def _reason(errors: list[Exception]) -> tuple[Exception, str]:
+    """Return the first error of an attempt, and whether it was the expected sequence, a refusal, or unknown."""
+    for error in errors:
+        # The rows of a batch name the row that it was rejected for.
+        if isinstance(error, BatchError):
+            cause = next((one for one in errors if not isinstance(one, BatchError)), error)
+            error = cause
+        if isinstance(error, WrongLastSequenceError):
+            return error, "expected"
+        return error, "unknown" if isinstance(error, _PASSING) else "refused"
+    raise AssertionError("an attempt without errors has no reason")
+
+
+def _failed(pipe: str, failure: Failure, count: int) -> PipeError:
+    more = "" if count == 1 else f" ({count} rows failed in this step)"
+    at = "a row" if failure.seq is None else f"message {failure.seq}"
+    return PipeError(
+        f"pipe {pipe!r} could not process {at}: {failure.reason}{more}; on_error=\"dead_letter\" stores such messages"
+        ' aside, "skip" leaves them out'
+    )
+
+
