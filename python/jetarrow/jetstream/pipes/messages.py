@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,8 @@ class Encoder:
         binary: Schema of Avro or Protobuf; None for JSON.
         frame: Bytes before each binary payload.
         reserved: Subjects of the pipe itself.
+        target: Name of the target.
+        subjects: Its subjects.
     """
 
     subject: str | None
@@ -81,6 +84,8 @@ class Encoder:
     binary: Any
     frame: bytes | None
     reserved: Sequence[str]
+    target: str
+    subjects: Sequence[str]
 
     def encode(self, result: Any) -> Output:
         """Return the messages of a table.
@@ -102,7 +107,7 @@ class Encoder:
         raw = "data" in table.column_names
         messages, reasons = self._raw(table) if raw else self._encoded(table)
         rows = pa.table({"seq": table["seq"] if "seq" in table.column_names else pa.nulls(len(table), pa.int64())})
-        if reasons is not None and reasons.null_count < len(reasons):
+        if reasons.null_count < len(reasons):
             _without(rows, reasons, failures)
             messages = messages.filter(reasons.is_null())
         return Output(messages, failures)
@@ -171,20 +176,36 @@ class Encoder:
         return pa.array([list({**row, **given}.items()) for row in rows], kind)
 
     def _reasons(self, messages: Any, reasons: Any) -> Any:
-        """Return why rows have no message, null for those that have one; None if all have."""
+        """Return why rows have no message, null for those that have one."""
         import pyarrow.compute as pc
 
-        for subject in self.reserved:
-            clash = pc.equal(messages["subject"], subject)
-            if pc.any(clash).as_py():
-                text = f"{subject} is a subject of the pipe itself"
-                given = reasons if reasons is not None else pc.if_else(clash, None, None).cast("string")
-                reasons = pc.if_else(pc.fill_null(clash, False), text, given)
+        pa = needs_pyarrow("a pipe")
+        subjects = messages["subject"]
+        if reasons is None:
+            reasons = pa.chunked_array([pa.nulls(len(messages), pa.string())])
+
+        def add(wrong: Any, reason: Any) -> None:
+            nonlocal reasons
+            reasons = pc.if_else(pc.and_(reasons.is_null(), pc.fill_null(wrong, False)), reason, reasons)
+
         for column in ("subject", "data"):
             if messages[column].null_count:
-                given = reasons if reasons is not None else pc.if_else(messages[column].is_null(), None, None).cast("string")
-                reasons = pc.if_else(pc.and_(messages[column].is_null(), given.is_null()), f"it has no {column}", given)
+                add(messages[column].is_null(), f"it has no {column}")
+        for subject in self.reserved:
+            add(pc.equal(subjects, subject), f"{subject} is a subject of the pipe itself")
+        stored = pc.match_substring_regex(subjects, _pattern(self.subjects))
+        if not pc.all(stored).as_py():
+            given = ", ".join(self.subjects)
+            texts = pc.binary_join_element_wise(subjects, f"is not a subject of stream {self.target!r} ({given})", " ")
+            add(pc.invert(stored), texts)
         return reasons
+
+
+def _pattern(subjects: Sequence[str]) -> str:
+    """Return a regular expression of the subjects that a stream stores."""
+    tokens = {"*": "[^.]+", ">": ".+"}
+    found = ("\\.".join(tokens.get(one, re.escape(one)) for one in subject.split(".")) for subject in subjects)
+    return "|".join(f"^{one}$" for one in found)
 
 
 def _as_table(result: Any) -> Any:

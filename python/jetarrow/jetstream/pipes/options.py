@@ -45,7 +45,7 @@ class PipeOptions:
 
     Attributes:
         source: Options of the read.
-        encoder: Returns the encoder of the messages, from the subjects of the pipe itself.
+        encoder: Returns the encoder of the messages, from the subjects of the pipe itself, the target and its subjects.
         rows: Most rows of a step.
         seconds: Seconds that a step waits for more rows.
         bytes: Bytes of rows at which a step ends.
@@ -56,7 +56,7 @@ class PipeOptions:
     """
 
     source: SinkOptions
-    encoder: Callable[[list[str]], Encoder]
+    encoder: Callable[[list[str], str, list[str]], Encoder]
     rows: int
     seconds: float
     bytes: int

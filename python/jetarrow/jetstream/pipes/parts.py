@@ -50,8 +50,7 @@ def digest(part: pyarrow.Table) -> str:
     """Return a hash of a part's messages."""
     found = hashlib.blake2b(digest_size=_DIGEST)
     for column in ("subject", "data", "headers"):
-        for chunk in part[column].combine_chunks().chunks if part[column].num_chunks > 1 else part[column].chunks:
-            _add(found, chunk)
+        _add(found, part[column].combine_chunks())
     return found.hexdigest()
 
 

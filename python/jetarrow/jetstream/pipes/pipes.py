@@ -185,7 +185,8 @@ class Pipes(PublishVerbs, ReadVerbs):
             rows=rows,
         )
         binary = binary_schema(output_format, output_schema) if output_format in BINARY_FORMATS else None
-        encoder = partial(_encoder, subject, columns, headers or {}, nulls, binary)
+        frame = None if binary is None else b""
+        encoder = partial(Encoder, subject, columns, headers or {}, nulls, binary, frame)
         options = PipeOptions(
             source_options,
             encoder,
@@ -208,9 +209,3 @@ class Pipes(PublishVerbs, ReadVerbs):
         work = Work(function, source)
         context = cast("KeyValues", self)
         return Pipe(context, source, place, work, name=name, tables=tables or {}, options=options, progress=progress)
-
-
-def _encoder(
-    subject: str | None, columns: Sequence[str] | None, headers: Headers, nulls: bool, binary: Any, reserved: list[str]
-) -> Encoder:
-    return Encoder(subject, columns, headers, nulls, binary, b"" if binary is not None else None, reserved)

@@ -26,7 +26,6 @@ class PipePosition:
         parts: Digests of the stored parts of that step.
         total: Number of its parts.
         tables: Sequence of each table that the function had for that step.
-        start: First sequence to process after a reset; 0 without one.
     """
 
     pipe: str
@@ -36,7 +35,6 @@ class PipePosition:
     parts: tuple[str, ...] = ()
     total: int = 0
     tables: Mapping[str, int] = field(default_factory=dict)
-    start: int = 0
 
     @property
     def is_partial(self) -> bool:
@@ -60,14 +58,14 @@ class PipePosition:
         Args:
             state: Position in the source after the step.
         """
-        return replace(self, state=state, end_seq=0, parts=(), total=0, tables={}, start=0)
+        return replace(self, state=state, end_seq=0, parts=(), total=0, tables={})
 
     def dump(self) -> bytes:
         """Return the position as JSON."""
         found: dict[str, Any] = {"jetarrow_pipe": FORMAT, "pipe": self.pipe, "instance": self.instance}
         state = {name: value for name, value in self.state.as_dict().items() if value not in ((), None)}
         found["state"] = state
-        for name in ("end_seq", "parts", "total", "tables", "start"):
+        for name in ("end_seq", "parts", "total", "tables"):
             if value := getattr(self, name):
                 found[name] = value
         return json.dumps(found, separators=(",", ":")).encode()
@@ -97,7 +95,6 @@ class PipePosition:
                 parts=tuple(map(str, found.get("parts", ()))),
                 total=int(found.get("total", 0)),
                 tables={str(name): int(seq) for name, seq in found.get("tables", {}).items()},
-                start=int(found.get("start", 0)),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise PipeError(

@@ -103,7 +103,7 @@ class Steps:
         self.source, self._shape, self._target = source, shape, target
         self._work, self._tables, self._options = work, tables, options
         self.stored = stored
-        self._encoder: Encoder = options.encoder([target.subject, target.dead_letters])
+        self._encoder: Encoder = options.encoder([target.subject, target.dead_letters], target.stream, target.subjects)
         self._window = 8
         self._sending: Future[Any] | None = None
 
@@ -233,7 +233,7 @@ class Steps:
             PipeError: The target refuses a message.
         """
         failed: Exception | None = None
-        until = self._session.now() + self._options.timeout
+        stored, until = delivery.stored, self._session.now() + self._options.timeout
         while not isinstance(action := delivery.action, Done):
             if isinstance(action, Send):
                 if self._sending is None:
@@ -250,8 +250,8 @@ class Steps:
                     await self._look(step, delivery)
             else:
                 raise self._error(action, failed)
-            if not isinstance(action, Look):
-                until = self._session.now() + self._options.timeout
+            if delivery.stored > stored:
+                stored, until = delivery.stored, self._session.now() + self._options.timeout
         self._window = delivery.window
         self._target.last_seq = delivery.last_seq
         self.stored = StoredPosition(self._position(step, len(step.parts)), delivery.seq, "")

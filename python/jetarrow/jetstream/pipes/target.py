@@ -71,6 +71,7 @@ class PipeTarget:
         self._headers: list[tuple[str, list[str]]] = []
         self._written = 0
         self.subject = self.dead_letters = self.created = ""
+        self.subjects: list[str] = []
         self.last_seq = 0
 
     async def open(self) -> None:
@@ -93,7 +94,7 @@ class PipeTarget:
                 f"could not write to stream {self.stream!r}: its retention {config.retention} removes the positions of"
                 " the pipe; use a stream of retention limits, which a work queue may have as its source"
             )
-        subjects = config.subjects or []
+        self.subjects = subjects = config.subjects or []
         position, dead = self._given
         self.subject = position or default_subject(self.stream, subjects, f"_pipe-{self._pipe}")
         check_subject_of(self.stream, subjects, self.subject, "position_subject")
