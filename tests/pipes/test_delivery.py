@@ -156,7 +156,8 @@ def test_each_part_is_stored_once_or_the_end_has_its_reason(
         case Lost():
             assert target.purged
         case RolledBack(expected, found):
-            assert target.rolled_back and found < expected
+            assert target.rolled_back
+            assert found < expected
         case Refused(part):
             assert part == delivery.stored < len(sizes)
         case action:
@@ -166,9 +167,10 @@ def test_each_part_is_stored_once_or_the_end_has_its_reason(
 def test_a_quiet_target_gets_all_parts_at_once_and_a_busy_one_some() -> None:
     sizes = [1000] * 20
     target, delivery = Target(sizes), Delivery(sizes, seq=FIRST, last_seq=FIRST, window=64)
-    assert isinstance(delivery.action, Send) and len(delivery.action.expected) == 20
+    assert isinstance(delivery.action, Send)
+    assert len(delivery.action.expected) == 20
     delivery.sent(*target.send(delivery.action, ["foreign", "fine"]))
-    assert delivery.action == Look(pause=False) and delivery.stored == 2
+    assert (delivery.action, delivery.stored) == (Look(pause=False), 2)
     delivery.looked(target.found())
     assert delivery.action == Send(2, (FIRST + 2003,))
 

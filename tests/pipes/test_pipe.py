@@ -56,7 +56,11 @@ async def test_payload_and_headers_pass_without_those_of_the_server(
         return rows.set_column(rows.column_names.index("subject"), "subject", subjects)
 
     assert (await js.pipe(stream, target, renamed, name="copy").run()).messages == 3
-    rows = (await js.read(target, subjects=f"{target}.out.>").read_all()).select(["subject", "data", "headers"]).to_pylist()
+    rows = (
+        (await js.read(target, subjects=f"{target}.out.>").read_all())
+        .select(["subject", "data", "headers"])
+        .to_pylist()
+    )
     assert [row["data"] for row in rows] == [b"\x000", b"\x001", b"plain"]
     assert [dict(row["headers"]).get("Trace") for row in rows] == [["t0"], ["t1"], None]
     assert not any("Nats-Msg-Id" in dict(row["headers"]) for row in rows)
@@ -114,9 +118,7 @@ async def test_the_later_instance_fences_the_earlier_one(js: JetStreamContext, s
     await second.close()
 
 
-async def test_other_publishers_of_the_target_are_no_obstacle(
-    js: JetStreamContext, stream: str, target: str
-) -> None:
+async def test_other_publishers_of_the_target_are_no_obstacle(js: JetStreamContext, stream: str, target: str) -> None:
     await publish(js, stream, range(20_000))
     running = True
 
@@ -157,8 +159,9 @@ class TestFailures:
         assert [dict(row["headers"])["Jetarrow-Seq"] for row in letters] == [["4"], ["8"], ["9"]]
         assert json.loads(letters[0]["data"]) == {"id": 4, "key": "k4"}
         last = dict(letters[2]["headers"])
-        assert letters[2]["data"] == b"no json" and last["Trace"] == ["t"] and last["Jetarrow-Stream"] == [stream]
-        assert last["Jetarrow-Subject"] == [f"{stream}.bad"] and "could not be decoded" in last["Jetarrow-Reason"][0]
+        assert (letters[2]["data"], last["Trace"], last["Jetarrow-Stream"]) == (b"no json", ["t"], [stream])
+        assert last["Jetarrow-Subject"] == [f"{stream}.bad"]
+        assert "could not be decoded" in last["Jetarrow-Reason"][0]
 
     async def test_skip_counts(self, js: JetStreamContext, stream: str, target: str) -> None:
         await publish(js, stream, range(1, 9))
@@ -174,7 +177,7 @@ class TestFailures:
         def broken(rows: pa.Table) -> pa.Table:
             raise KeyError("region")
 
-        with pytest.raises(PipeError, match="messages 1 to 8 .*KeyError: 'region'") as caught:
+        with pytest.raises(PipeError, match=r"messages 1 to 8 .*KeyError: 'region'") as caught:
             await js.pipe(stream, target, broken, **options(target)).run()
         assert isinstance(caught.value.__cause__, KeyError)
         result = await js.pipe(stream, target, broken, **options(target, on_error=on_error)).run()
@@ -300,7 +303,7 @@ class TestPosition:
             more = options(target, position_subject=f"{target}._pipe-p") | {"name": "q"}
             await js.pipe(stream, target, double, **more).run()
         await js.publish(f"{target}._pipe-r", b"hello")
-        with pytest.raises(PipeError, match="is not a position of a pipe"):
+        with pytest.raises(PipeError, match="is no position of a pipe"):
             await js.pipe(stream, target, double, **options(target) | {"name": "r"}).run()
 
     async def test_survives_the_age_limit_of_the_target(self, js: JetStreamContext, stream: str) -> None:
@@ -322,7 +325,7 @@ async def test_targets_that_cannot_have_positions(js: JetStreamContext, stream: 
     await js.update_stream(name=f"{stream}_A", subjects=[f"{stream}_A.x"], allow_atomic=True)
     with pytest.raises(PipeError, match="no subject with a wildcard"):
         await js.pipe(stream, f"{stream}_A", double, **options("t")).run()
-    with pytest.raises(PipeError, match="position_subject='a.b' is not a subject"):
+    with pytest.raises(PipeError, match=r"position_subject='a\.b' is not a subject"):
         await js.pipe(stream, f"{stream}_A", double, **options("t", position_subject="a.b")).run()
     await js.add_stream(name=f"{stream}_W", subjects=[f"{stream}_W.>"], allow_atomic=True, retention="workqueue")
     with pytest.raises(PipeError, match="retention workqueue removes the positions"):
@@ -340,7 +343,7 @@ def test_options_that_are_wrong(sync_js: jetarrow.sync.JetStream) -> None:
         sync_js.pipe("A", "B", double, name="a", on_error="ignore")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="needs a function"):
         sync_js.pipe("A", "B", 5, name="a")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="did you mean on_error"):
+    with pytest.raises(TypeError, match="did you mean 'on_error'"):
         sync_js.pipe("A", "B", double, name="a", on_eror="skip")  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="exclude each other"):
         sync_js.pipe("A", "B", double, name="a", start_seq=1, start_time="1h")

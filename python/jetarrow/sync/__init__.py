@@ -24,6 +24,7 @@ from jetarrow.sync.kv import KeyValue, KeyWatcher
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.msg import Msg
 from jetarrow.sync.objects import ObjectStore, ObjectWatcher
+from jetarrow.sync.pipes import Pipe
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, Subscription
@@ -44,6 +45,7 @@ __all__ = [
     "Msg",
     "ObjectStore",
     "ObjectWatcher",
+    "Pipe",
     "Publisher",
     "PullSubscription",
     "PushSubscription",

@@ -16,6 +16,7 @@ from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.objects import ObjectStore
+from jetarrow.sync.pipes import Pipe
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, without_callbacks
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
         PushSubscribeOptions,
         ReadOptions,
     )
+    from jetarrow.jetstream.pipes.option_types import PipeKeywords
+    from jetarrow.jetstream.pipes.work import PipeFunction
     from jetarrow.jetstream.priority import PriorityOptions
     from jetarrow.jetstream.sinks.option_types import DeltaOptions, IcebergOptions, ParquetOptions
 
@@ -139,6 +142,12 @@ class JetStream(JetStreamManager):
     @with_signature_of(JetStreamContext.to_iceberg)
     def to_iceberg(self, stream: str, table: str | Sequence[str], **options: Unpack[IcebergOptions]) -> Sink:  # noqa: D102
         return Sink(self._inner.to_iceberg(stream, table, **options))
+
+    @with_signature_of(JetStreamContext.pipe)
+    def pipe(  # noqa: D102
+        self, source: str, target: str, function: PipeFunction | str, *, name: str, **options: Unpack[PipeKeywords]
+    ) -> Pipe:
+        return Pipe(self._inner.pipe(source, target, function, name=name, **options))
 
     @with_signature_of(JetStreamContext.latest)
     def latest(  # noqa: D102

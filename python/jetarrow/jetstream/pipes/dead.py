@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 _REASON = 1_000
 
 
-async def dead_letters(
-    api: JetStreamApi, stream: str, failures: Sequence[Failure], subject: str
-) -> pyarrow.Table:
+async def dead_letters(api: JetStreamApi, stream: str, failures: Sequence[Failure], subject: str) -> pyarrow.Table:
     """Return a message for each failed row: the message of the source, and the reason in headers.
 
     Args:

@@ -172,7 +172,9 @@ class Encoder:
         if not self.headers:
             return pa.chunked_array([_without_server(chunk) for chunk in column.chunks], kind)
         given = {name: [value] if isinstance(value, str) else list(value) for name, value in self.headers.items()}
-        rows = ({name: values for name, values in row or () if not name.startswith(_SERVER)} for row in column.to_pylist())
+        rows = (
+            {name: values for name, values in row or () if not name.startswith(_SERVER)} for row in column.to_pylist()
+        )
         return pa.array([list({**row, **given}.items()) for row in rows], kind)
 
     def _reasons(self, messages: Any, reasons: Any) -> Any:
@@ -217,8 +219,8 @@ def _as_table(result: Any) -> Any:
     if hasattr(result, "__arrow_c_stream__") or hasattr(result, "__arrow_c_array__"):
         return pa.table(result)
     raise PipeError(
-        f"the function of the pipe returned {type(result).__name__}: return a table (of pyarrow, polars or another Arrow"
-        " library), or None for no messages"
+        f"the function of the pipe returned {type(result).__name__}: return a table (of pyarrow, polars or another"
+        " Arrow library), or None for no messages"
     )
 
 
@@ -234,7 +236,9 @@ def _cast(column: Any, kind: Any, name: str) -> Any:
     try:
         return column if column.type == kind else column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise PipeError(f"the column {name} of the function's table must be of type {kind}, not {column.type}") from error
+        raise PipeError(
+            f"the column {name} of the function's table must be of type {kind}, not {column.type}"
+        ) from error
 
 
 def _without(table: Any, reasons: Any, failures: list[Failure]) -> Any:

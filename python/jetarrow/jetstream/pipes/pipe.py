@@ -15,7 +15,8 @@ from jetarrow.jetstream.kv.key_values import KeyValues
 from jetarrow.jetstream.objects.worker_thread import WorkerThread
 from jetarrow.jetstream.pipes.opening import Opening
 from jetarrow.jetstream.pipes.options import PipeOptions, PipeResult
-from jetarrow.jetstream.pipes.steps import Step, Steps, check_replay, kept
+from jetarrow.jetstream.pipes.step import Step, check_replay, kept
+from jetarrow.jetstream.pipes.steps import Steps
 from jetarrow.jetstream.pipes.tables import PipeTables
 from jetarrow.jetstream.pipes.target import PipeTarget, StoredPosition
 from jetarrow.jetstream.pipes.work import Work
@@ -53,7 +54,9 @@ class Pipe:
         self._source_name, self._target, self._name = source, target, name
         self._work, self._options = work, options
         if work.is_coroutine and self._session.is_blocking:
-            raise TypeError("the function of a pipe of jetarrow.sync must not be a coroutine function: give a plain one")
+            raise TypeError(
+                "the function of a pipe of jetarrow.sync must not be a coroutine function: give a plain one"
+            )
         self._tables = PipeTables(js._api, tables)
         self._report = progress_bar("piping") if progress is True else progress or None
         self._steps: Steps | None = None
@@ -183,9 +186,7 @@ class Pipe:
         if self._steps is not None:
             return self._steps, PipeResult()
         options = self._options
-        opening = Opening(
-            self._js, self._name, self._source_name, self._target, on_rollback=options.on_rollback
-        )
+        opening = Opening(self._js, self._name, self._source_name, self._target, on_rollback=options.on_rollback)
         found = await opening.find()
         source, shape = await self._source(None if found is None else found.position.state)
         position = opening.first(source.position.created) if found is None else found.position
@@ -236,10 +237,9 @@ class Pipe:
         """Store the parts of a step that an interruption left."""
         position, source = stored.position, steps.source
         source.end_at(position.end_seq)
-        batches = []
+        batches: list[Any] = []
         while not source.finished:
-            async for batch in source.rows(1 << 62, 60.0, lambda: False):
-                batches.append(batch)
+            batches += [batch async for batch in source.rows(1 << 62, 60.0, lambda: False)]
         step = await steps.process(caller, batches, position.tables)
         step.state = replace(step.state, last_seq=max(step.state.last_seq, position.end_seq))
         check_replay(step, position)

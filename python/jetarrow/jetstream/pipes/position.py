@@ -98,5 +98,5 @@ class PipePosition:
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise PipeError(
-                f"could not open the pipe: {where} is not a position of a pipe ({error!r}); give another position_subject"
+                f"could not open the pipe: {where} is no position of a pipe ({error!r}); give another position_subject"
             ) from None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jetarrow.core.errors import ConnectionClosedError, Error
+from jetarrow.core.errors import ConnectionClosedError
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import (
@@ -20,9 +19,10 @@ from jetarrow.jetstream.errors import (
     WrongLastSequenceError,
 )
 from jetarrow.jetstream.objects.worker_thread import WorkerThread
-from jetarrow.jetstream.pipe_errors import PipeError, PipeFencedError, PipePositionLostError, PipeReplayError
+from jetarrow.jetstream.pipe_errors import PipeError, PipeFencedError, PipePositionLostError
 from jetarrow.jetstream.pipes.dead import dead_letters
 from jetarrow.jetstream.pipes.delivery import (
+    Action,
     Delivery,
     Done,
     Fenced,
@@ -37,40 +37,18 @@ from jetarrow.jetstream.pipes.messages import Encoder, Failure, Output
 from jetarrow.jetstream.pipes.options import PipeOptions, PipeResult
 from jetarrow.jetstream.pipes.parts import digest, split
 from jetarrow.jetstream.pipes.position import PipePosition
+from jetarrow.jetstream.pipes.step import Step, kept
 from jetarrow.jetstream.pipes.tables import PipeTables
 from jetarrow.jetstream.pipes.target import PipeTarget, StoredPosition
 from jetarrow.jetstream.pipes.work import Work
 from jetarrow.jetstream.publish_result import PublishResult
 from jetarrow.jetstream.sinks.rows import Shape
 from jetarrow.jetstream.sinks.source import RangeSource
-from jetarrow.jetstream.sinks.state import State
-
-if TYPE_CHECKING:
-    import pyarrow
 
 # Seconds before the position is read again after a failure.
 _PAUSE = 0.25
 # Errors after which a batch may be stored, or which pass.
 _PASSING = (TimeoutError, PublishUnconfirmedError, ServerError, NoStreamResponseError)
-
-
-@dataclass
-class Step:
-    """A step that is processed and not stored yet.
-
-    Attributes:
-        parts: Its messages.
-        digests: Their digests, if there are several parts.
-        state: Position in the source after the step.
-        tables: Sequence of each table of the function.
-        result: Its result, once it is stored.
-    """
-
-    parts: list[pyarrow.Table]
-    digests: tuple[str, ...]
-    state: State
-    tables: Mapping[str, int]
-    result: PipeResult
 
 
 class Steps:
@@ -120,9 +98,7 @@ class Steps:
             return None
         return await self.process(thread, batches)
 
-    async def process(
-        self, thread: WorkerThread, batches: list[Any], seqs: Mapping[str, int] | None = None
-    ) -> Step:
+    async def process(self, thread: WorkerThread, batches: list[Any], seqs: Mapping[str, int] | None = None) -> Step:
         """Process rows.
 
         Args:
@@ -163,7 +139,7 @@ class Steps:
             dead = letters.num_rows
             messages = pa.concat_tables([messages, letters])
         parts = split(messages)
-        digests = ()
+        digests: tuple[str, ...] = ()
         if len(parts) > 1:
             digests = await thread.done(thread.start(lambda: tuple(map(digest, parts))))
         result = PipeResult(count, messages.num_rows - dead, dead, skipped, state.last_seq)
@@ -187,8 +163,8 @@ class Steps:
             if self._options.on_error == "fail":
                 first, last = rows["seq"][0].as_py(), rows["seq"][-1].as_py()
                 raise PipeError(
-                    f"the function of pipe {self.stored.position.pipe!r} failed for messages {first} to {last} of stream"
-                    f" {self.source.position.stream!r}: {type(error).__name__}: {error}"
+                    f"the function of pipe {self.stored.position.pipe!r} failed for messages {first} to {last} of"
+                    f" stream {self.source.position.stream!r}: {type(error).__name__}: {error}"
                 ) from error
             text = f"{type(error).__name__}: {error}"
             return Output(self._encoder.encode(None).messages, [Failure(seq, text) for seq in seqs])
@@ -278,11 +254,12 @@ class Steps:
         for part in step.parts[action.first : action.first + len(action.expected)]:
             row += part.num_rows + 1
             found.append(seqs[row])
-        error, reason = None, None
-        if result.errors:
-            error, reason = _reason([failed.error for failed in result.errors])
+        if not result.errors:
+            delivery.sent(found)
+            return None
+        cause, reason = _reason([failed.error for failed in result.errors])
         delivery.sent(found, reason)
-        return error
+        return cause
 
     async def _look(self, step: Step, delivery: Delivery) -> None:
         last = await self._target.refresh()
@@ -299,7 +276,7 @@ class Steps:
             stored = len(step.parts)
         delivery.looked(Found(found.seq, is_ours, stored, max(last, found.seq)))
 
-    def _error(self, action: object, failed: Exception | None) -> Exception:
+    def _error(self, action: Action, failed: Exception | None) -> Exception:
         pipe, target = self.stored.position.pipe, self._target.stream
         match action:
             case Fenced():
@@ -315,71 +292,27 @@ class Steps:
             case RolledBack(expected, found):
                 return StreamRolledBackError(target, (expected, None), (found, None))
             case Refused(part):
-                error = PipeError(f"stream {target!r} refuses part {part + 1} of the messages of pipe {pipe!r}: {failed}")
+                error = PipeError(
+                    f"stream {target!r} refuses part {part + 1} of the messages of pipe {pipe!r}: {failed}"
+                )
                 error.__cause__ = failed
                 return error
         raise AssertionError(f"unknown action: {action!r}")
 
 
-def kept(state: State, options: PipeOptions) -> State:
-    """Return the part of a source's state that a later start needs; the schema only if it was found at the first one."""
-    schema = options.source.schema
-    found = schema == "infer" if isinstance(schema, str) or options.source.format == "json" else schema is None
-    return State(
-        state.stream,
-        state.created,
-        state.last_seq,
-        schema=state.schema if found else None,
-        marks=state.marks,
-        epoch=state.epoch,
-    )
-
-
-def check_replay(step: Step, position: PipePosition) -> None:
-    """Check that the stored parts of a step come out equal.
-
-    Args:
-        step: The step, processed again.
-        position: The position after some of its parts.
-
-    Raises:
-        PipeReplayError: They do not.
-    """
-    digests = step.digests
-    stored = len(position.parts)
-    first = next((place for place in range(stored) if digests[place : place + 1] != position.parts[place : place + 1]), None)
-    if first is None and position.total != len(step.parts):
-        first = min(stored, len(step.parts))
-    if first is not None or step.state.last_seq != position.end_seq:
-        part = (first or 0) + 1
-        raise PipeReplayError(
-            part,
-            f"could not resume pipe {position.pipe!r}: part {part} of {position.total} of the messages for rows"
-            f" {position.state.last_seq + 1} to {position.end_seq} of stream {position.state.stream!r} differs from the"
-            " stored one, so that the rest does not fit it; the function must give the same messages for the same rows."
-            " reset(seq) starts the pipe anew",
-        )
-
-
 def _reason(errors: list[Exception]) -> tuple[Exception, str]:
     """Return the first error of an attempt, and whether it was the expected sequence, a refusal, or unknown."""
-    for error in errors:
-        # The rows of a batch name the row that it was rejected for.
-        if isinstance(error, BatchError):
-            cause = next((one for one in errors if not isinstance(one, BatchError)), error)
-            error = cause
-        if isinstance(error, WrongLastSequenceError):
-            return error, "expected"
-        return error, "unknown" if isinstance(error, _PASSING) else "refused"
-    raise AssertionError("an attempt without errors has no reason")
+    # The other rows of a batch have an error that names the row for which it was rejected.
+    first = next((error for error in errors if not isinstance(error, BatchError)), errors[0])
+    if isinstance(first, WrongLastSequenceError):
+        return first, "expected"
+    return first, "unknown" if isinstance(first, _PASSING) else "refused"
 
 
 def _failed(pipe: str, failure: Failure, count: int) -> PipeError:
     more = "" if count == 1 else f" ({count} rows failed in this step)"
     at = "a row" if failure.seq is None else f"message {failure.seq}"
     return PipeError(
-        f"pipe {pipe!r} could not process {at}: {failure.reason}{more}; on_error=\"dead_letter\" stores such messages"
+        f'pipe {pipe!r} could not process {at}: {failure.reason}{more}; on_error="dead_letter" stores such messages'
         ' aside, "skip" leaves them out'
     )
-
-

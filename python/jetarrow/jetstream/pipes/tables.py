@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-
 class PipeTable:
     """A table as it was at a sequence of its stream.
 

@@ -140,7 +140,8 @@ class PipeTarget:
         pa = needs_pyarrow("a pipe")
         headers = [[*self._headers, (_EXPECTED, [str(seq)])] for seq in expected]
         ends = pa.table(
-            {"subject": [self.subject] * len(parts), "data": list(positions), "headers": headers}, schema=message_schema()
+            {"subject": [self.subject] * len(parts), "data": list(positions), "headers": headers},
+            schema=message_schema(),
         )
         tables = [piece for place, part in enumerate(parts) for piece in (part, ends.slice(place, 1))]
         return pa.concat_tables(tables)
