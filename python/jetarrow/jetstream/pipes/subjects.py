@@ -38,9 +38,10 @@ def default_subject(target: str, subjects: Sequence[str], token: str) -> str:
         tokens = subject.split(".")
         if "*" in tokens or tokens[-1] == ">":
             return ".".join(token if one in ("*", ">") else one for one in tokens)
+    given = ", ".join(subjects) or "none at all"
     raise PipeError(
-        f"could not choose a subject for the positions of the pipe: stream {target!r} has no subject with a"
-        f" wildcard ({', '.join(subjects) or 'none at all'}); add one such as 'pipes.>' and give position_subject='pipes.{token}'"
+        f"could not choose a subject for the positions of the pipe: stream {target!r} has no subject with a wildcard"
+        f" ({given}); add one such as 'pipes.>' and give position_subject='pipes.{token}'"
     )
 
 

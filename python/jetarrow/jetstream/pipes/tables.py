@@ -84,6 +84,8 @@ class PipeTable:
     async def _read(self, spec: ReadSpec) -> tuple[pyarrow.Table, int]:
         async with Reader(self._api, spec) as reader:
             rows = await reader.read_all()
+            if spec.infers_schema and rows.num_rows:
+                self._spec = replace(self._spec, schema=reader.inferred)
             return rows, reader.position or 1
 
     def table(self) -> pyarrow.Table:

@@ -85,10 +85,12 @@ class PipeTarget:
         info = await self._manage.stream_info(self.stream)
         config = info.config
         if not config.allow_atomic:
-            raise UnsupportedError(
-                f"stream {self.stream!r} does not take atomic batches, in which a pipe stores messages and position"
-                f" together: set it with js.update_stream(name={self.stream!r}, allow_atomic=True) (nats-server 2.12)"
+            message = (
+                f"could not write to stream {self.stream!r}: it does not take atomic batches, in which a pipe stores"
+                f" messages and position together; js.update_stream(name={self.stream!r}, allow_atomic=True) changes"
+                " that (nats-server 2.12)"
             )
+            raise UnsupportedError("pipe()", "allow_atomic", "it is off", message=message)
         if config.retention != models.RetentionPolicy.LIMITS:
             raise PipeError(
                 f"could not write to stream {self.stream!r}: its retention {config.retention} removes the positions of"

@@ -48,9 +48,8 @@ class _Query:
         try:
             import duckdb
         except ImportError as error:
-            raise UnsupportedError(
-                'a query needs DuckDB: install it with pip install "jetarrow[duckdb]", or give a function'
-            ) from error
+            message = 'a query needs duckdb: pip install "jetarrow[duckdb]", or give a function'
+            raise UnsupportedError("pipe()", "duckdb", "no duckdb", message=message) from error
         self._text, self._names = text, (source, INPUT)
         self._connection = duckdb.connect()
         # With several threads the order of rows, and so the messages, would differ from run to run.
