@@ -124,7 +124,6 @@ RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("pipe",): [
         ["S", FOREIGN, "--sql", "select 1"],
         ["S", "S", "--python", f"{FOREIGN}:x"],
-        ["S", "S", "--sql", FOREIGN],
     ],
     ("publish",): [[f"s.{FOREIGN}", "x"], ["s.a", "x", "--header", FOREIGN]],
     ("read",): [

@@ -270,6 +270,13 @@ class TestPosition:
         await pipe.reset(6)
         assert (await pipe.run()).rows == 5
 
+    async def test_lost_with_its_note_is_a_first_start(self, js: JetStreamContext, stream: str, target: str) -> None:
+        await publish(js, stream, range(10))
+        await js.pipe(stream, target, double, **options(target)).run()
+        await js.purge_stream(target)
+        await (await js.key_value("jetarrow_positions")).delete(f"pipe.{target}.p")
+        assert (await js.pipe(stream, target, double, **options(target)).run()).rows == 10
+
     async def test_lost_while_it_runs(self, js: JetStreamContext, stream: str, target: str) -> None:
         await publish(js, stream, range(10))
         async with js.pipe(stream, target, double, **options(target, follow=True)) as pipe:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from jetarrow.jetstream.errors import KeyNotFoundError, NotFoundError
+from jetarrow.jetstream.errors import KeyDeletedError, KeyNotFoundError, NotFoundError
 from jetarrow.jetstream.kv.key_value import KeyValue
 from jetarrow.jetstream.kv.key_values import KeyValues
 from jetarrow.jetstream.resume.stores import BUCKET
@@ -58,7 +58,7 @@ class NoteStore:
         kv = await self._opened()
         try:
             entry = await kv._get(self._key, leader=True)
-        except KeyNotFoundError:
+        except (KeyNotFoundError, KeyDeletedError):
             return None
         try:
             found = json.loads(entry.value or b"")
