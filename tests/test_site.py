@@ -36,6 +36,7 @@ ELSEWHERE = {
     "operations": "sinks/test_docs.py",
     "operate": "test_cookbook.py",
     "polars": "test_polars_chains.py",
+    "pipes": "pipes/test_docs.py",
     "servers": "system/test_docs.py",
     "services": "micro/test_docs.py",
     "spark-environments": "spark/test_pipelines.py",

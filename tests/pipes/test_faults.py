@@ -17,7 +17,9 @@ from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.js.errors import DataLossError, StreamRolledBackError
 from jetarrow.server import NatsServer
 
+from ..rollback.test_cluster import patiently
 from ..rollback.tools import Copy
+from ..tools import cluster
 from .tools import SCHEMA, double, outputs, publish
 
 SOURCE, TARGET = "SOURCE", "TARGET"
@@ -248,3 +250,33 @@ class TestTables:
             made(own_js, tables={"x": 5})
         with pytest.raises(ValueError, match="present state"):
             made(own_js, tables={"x": own_js.latest(SOURCE, as_of_seq=4)})
+
+
+@pytest.mark.timeout(180)
+async def test_leaders_that_change() -> None:
+    """Leaders of both streams step down, and the server of one is killed."""
+    with cluster() as servers:
+        async with await jetarrow.connect(
+            [server.url for server in servers.values()], reconnect_time_wait=0.05, max_reconnect_attempts=-1
+        ) as nc:
+            js = nc.jetstream()
+            await patiently(lambda: js.add_stream(name=SOURCE, subjects=[f"{SOURCE}.>"], num_replicas=3))
+            config: dict[str, Any] = {"name": TARGET, "subjects": [f"{TARGET}.>"], "allow_atomic": True}
+            await patiently(lambda: js.add_stream(**config, num_replicas=3))
+            texts = [f'{{"id": {number}, "key": "k{number % 5}"}}' for number in range(20_000)]
+            result = await js.publish_batch(f"{SOURCE}.a", texts, msg_ids=[str(n) for n in range(20_000)], timeout=60)
+            result.raise_for_errors()
+            pipe = made(js, follow=True, rows=1_500)
+            running = asyncio.ensure_future(pipe.run())
+            for name, wanted in ((TARGET, 2_000), (SOURCE, 6_000), (TARGET, 10_000)):
+                while (await patiently(lambda: js.stream_info(TARGET))).state.messages < wanted:
+                    await asyncio.sleep(0.02)
+                await patiently(js.stream(name).step_down)
+            leader = (await patiently(lambda: js.stream_info(TARGET))).cluster.leader
+            servers[leader].kill()
+            while await patiently(made(js).lag):
+                await asyncio.sleep(0.05)
+            servers[leader].start()
+            await pipe.close()
+            await running
+            assert await ids(js) == list(range(20_000))

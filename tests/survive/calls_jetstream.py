@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from typing import Any
 
 from .setting import LONG, Setting, call
 
@@ -189,6 +190,50 @@ def sink_run(at: Setting) -> None:
         sink.step()
         at.freeze()
         sink.run()
+
+
+def made(at: Setting, **options: Any) -> Any:
+    """A pipe, whose target is made by its first call."""
+    js, target = at.nc.jetstream(timeout=LONG), f"{at.stream}_PIPED"
+    at.js.add_stream(name=target, subjects=[f"{target}.>"], allow_atomic=True)
+    return js.pipe(at.stream, target, lambda rows: rows.select(["data"]), name="p", subject=f"{target}.x", **options)
+
+
+@call("Pipe.run")
+def pipe_run(at: Setting) -> None:
+    """It waits for the source."""
+    pipe = made(at, follow=True)
+    pipe.step()
+    at.freeze()
+    pipe.run()
+
+
+@call("Pipe.run")
+def pipe_run_while_it_stores(at: Setting) -> None:
+    """It waits for the target in a thread of its own."""
+
+    def function(rows: Any) -> Any:
+        at.freeze()
+        return rows.select(["data"])
+
+    pipe = made(at)
+    pipe._inner._work._call = function
+    pipe.run()
+
+
+@call("Pipe.lag")
+def pipe_lag(at: Setting) -> None:
+    pipe = made(at)
+    pipe.step()
+    at.freeze()
+    pipe.lag()
+
+
+@call("Pipe.reset")
+def pipe_reset(at: Setting) -> None:
+    pipe = made(at)
+    at.freeze()
+    pipe.reset(1)
 
 
 @call("Sink.lag")

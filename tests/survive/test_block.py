@@ -113,6 +113,9 @@ THE_SAME = {
     "Sink.step": "Sink.run",
     "Sink.close": "Sink.run",
     "Sink.__exit__": "Sink.run",
+    "Pipe.step": "Pipe.run",
+    "Pipe.close": "Pipe.run",
+    "Pipe.__exit__": "Pipe.run",
     "Subscription.messages": "Subscription.__iter__",
     **dict.fromkeys(named("System: accountz connz gatewayz healthz jsz leafz ping routez subsz"), "System.varz"),
     # Their __exit__ is their close().
@@ -147,8 +150,9 @@ LOCAL = named("""
     Publisher: __enter__
     PullSubscription: drain pull unsubscribe
     Reader: __enter__ __iter__
-    JetStream: dead_letters to_delta to_iceberg to_parquet
+    JetStream: dead_letters pipe to_delta to_iceberg to_parquet
     Sink: __enter__
+    Pipe: __enter__
     KeyValue: read
     KeyWatcher: __enter__ __iter__
     ObjectWatcher: __enter__ __iter__
@@ -251,6 +255,8 @@ def test_calls_listed_as_non_blocking_return_from_a_frozen_server(server: NatsSe
         "JetStream.to_delta": lambda: js.to_delta(stream, "never"),
         "JetStream.to_iceberg": lambda: js.to_iceberg(stream, "db.never"),
         "JetStream.to_parquet": lambda: js.to_parquet(stream, "never"),
+        "JetStream.pipe": lambda: js.pipe(stream, stream, print, name="p"),
+        "Pipe.__enter__": js.pipe(stream, stream, print, name="p").__enter__,
         "Sink.__enter__": js.to_parquet(stream, "never").__enter__,
         "KeyValue.read": kv.read,
         "KeyWatcher.__enter__": watcher.__enter__,

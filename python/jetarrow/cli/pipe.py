@@ -117,7 +117,7 @@ def pipe(
         "on_rollback": on_rollback,
         "follow": follow,
     }
-    function = sql if python is None else _function(python)
+    function = (sql or "") if python is None else _function(python)
     with session.progress("messages") as bar:
         task = bar.add_task("piping", total=None)
 
@@ -179,5 +179,6 @@ def _table(session: Session, text: str) -> tuple[str, Any]:
     if not name.isidentifier() or not place:
         raise typer.BadParameter("it is NAME=STREAM or NAME=kv:BUCKET.", param_hint="--table")
     if place.startswith(_BUCKET):
-        return name, session.js.key_value(place.removeprefix(_BUCKET)).read(schema="infer")
+        bucket: Any = session.js.key_value(place.removeprefix(_BUCKET))
+        return name, bucket.read(schema="infer")
     return name, session.js.latest(place, schema="infer", flatten=True)
