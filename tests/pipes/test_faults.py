@@ -71,10 +71,10 @@ def replace_stream(server: NatsServer, copy: Path) -> None:
 
 
 class TestRollback:
-    """A server that comes back with less."""
+    """A store is replaced by an older copy."""
 
     async def rolled(self, own_server: NatsServer, js: JetStreamContext, place: Path) -> None:
-        """20 messages are processed, and the server goes back to 10, which were processed too."""
+        """20 messages are processed, and the store is that of 10, which were processed too."""
         await publish(js, SOURCE, range(10))
         await made(js).run()
         copy = Copy(own_server, place)

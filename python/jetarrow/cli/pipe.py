@@ -41,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
     verb(
         app,
         "pipe",
-        example="jetarrow pipe ORDERS LARGE --sql 'select * from ORDERS where amount > 100' --subject 'large.{region}'",
+        example="jetarrow pipe ORDERS LATE --sql 'select * from ORDERS where not paid' --subject 'late.{region}'",
         json=an_object("rows messages dead_letters skipped last_seq"),
     )(pipe)
 
