@@ -130,8 +130,8 @@ class Delivery:
 
         Args:
             seqs: Sequence of the position of each part that was sent; None if it is not known to be stored.
-            reason: Why the first part without a sequence has none: "expected" if its expectation was wrong, "refused" if the
-                server refuses it, "unknown" if it may be stored, or failed for a reason that may pass.
+            reason: Why the first part without a sequence has none: "expected" if its expectation was wrong, "refused"
+                if the server refuses it, "unknown" if it may be stored, or failed for a reason that may pass.
         """
         stored = next((place for place, seq in enumerate(seqs) if seq is None), len(seqs))
         if stored:
