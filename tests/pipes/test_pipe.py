@@ -334,6 +334,9 @@ async def test_targets_that_cannot_have_positions(js: JetStreamContext, stream: 
         await js.pipe(stream, f"{stream}_A", double, **options("t")).run()
     with pytest.raises(PipeError, match=r"position_subject='a\.b' is not a subject"):
         await js.pipe(stream, f"{stream}_A", double, **options("t", position_subject="a.b")).run()
+    with pytest.raises(PipeError, match="give dead_letter_subject"):
+        more = options("t", position_subject=f"{stream}_A.x", on_error="dead_letter")
+        await js.pipe(stream, f"{stream}_A", double, **more).run()
     await js.add_stream(name=f"{stream}_W", subjects=[f"{stream}_W.>"], allow_atomic=True, retention="workqueue")
     with pytest.raises(PipeError, match="retention workqueue removes the positions"):
         await js.pipe(stream, f"{stream}_W", double, **options("t")).run()

@@ -13,6 +13,7 @@ from jetarrow.core.errors import Error
 from jetarrow.jetstream.errors import StreamRolledBackError
 from jetarrow.jetstream.kv.key_values import KeyValues
 from jetarrow.jetstream.objects.worker_thread import WorkerThread
+from jetarrow.jetstream.pipe_errors import PipeError
 from jetarrow.jetstream.pipes.opening import Opening
 from jetarrow.jetstream.pipes.options import PipeOptions, PipeResult
 from jetarrow.jetstream.pipes.step import Step, check_replay, kept
@@ -188,6 +189,11 @@ class Pipe:
         options = self._options
         opening = Opening(self._js, self._name, self._source_name, self._target, on_rollback=options.on_rollback)
         found = await opening.find()
+        if options.on_error == "dead_letter" and not self._target.dead_letters:
+            raise PipeError(
+                f"could not open pipe {self._name!r}: stream {self._target.stream!r} has no subject with a wildcard for"
+                " dead letters; give dead_letter_subject, one of its subjects"
+            )
         source, shape = await self._source(None if found is None else found.position.state)
         position = opening.first(source.position.created) if found is None else found.position
         # The source has the schema, and may have been rolled back.
