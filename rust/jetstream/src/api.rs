@@ -65,6 +65,7 @@ pub struct StreamInfo {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct Cluster {
+    pub name: Option<String>,
     pub leader: Option<String>,
     /// Other replicas; empty with one replica.
     pub replicas: Vec<IgnoredAny>,
