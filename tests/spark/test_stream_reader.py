@@ -150,6 +150,9 @@ def test_where_a_query_starts(here: Here, streams: Streams) -> None:
     assert start(queue, startingOffsets="latest") == 4
     assert (start(name, startingOffsets="earliest"), start(empty, startingOffsets="earliest")) == (4, 1)
     assert start(name, startingOffsets=f'{{"{name}": 6}}') == 6
+    full = streams.new()
+    streams.publish(full, [b"x"] * 3)
+    assert start(full, startingOffsets=f'{{"{full}": 1}}') == 1
     assert start(name, startingOffsets=f'{{"{name}": -1}}') == 11
     assert start(name, startingTimestamp="0") == 4
     assert start(name, startingTimestamp="2100-01-01Z") == 11
