@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-import time
 from types import TracebackType
 from typing import Any
 
@@ -79,7 +78,8 @@ class GoMember:
 
     def _read_log(self) -> None:
         assert self.process.stderr is not None
-        self.log += list(self.process.stderr)
+        for line in self.process.stderr:
+            self.log.append(line)
 
     def __enter__(self) -> GoMember:
         if not self._joined.wait(PATIENCE):
@@ -114,8 +114,3 @@ class GoMember:
     def data(self) -> list[str]:
         """Payloads of the acknowledged messages, in order."""
         return [one["data"] for one in self.handled if not one["error"]]
-
-
-def elapsed(start: float) -> float:
-    """Seconds since a `time.monotonic()`."""
-    return time.monotonic() - start
