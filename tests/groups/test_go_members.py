@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from jetarrow.jetstream.groups.config import GroupConfig, PartitioningFilter
 from jetarrow.jetstream.groups.group import ConsumerGroup, GroupContext, create_group
+from jetarrow.js.api import SubjectTransform
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import NotFoundError
 from jetarrow.server import NatsServer
@@ -117,7 +118,7 @@ async def test_order_holds_over_a_kill_with_one_message_in_work(source: GroupCon
     ):
         await until(lambda: len(first.handled) + len(second.handled) > 20)
         pinned, other = (first, second) if first.handled else (second, first)
-        # The other one stands by.
+        # The other one waits for the pin.
         assert not other.handled
         pinned.kill()
 
@@ -212,7 +213,7 @@ async def test_a_static_group(source: GroupContext, go: GoPeer, own: JetStreamCo
     await own.add_stream(
         name="PARTS",
         subjects=["parts.*"],
-        subject_transform={"src": "parts.*", "dest": "{{Partition(4,1)}}.parts.{{Wildcard(1)}}"},
+        subject_transform=SubjectTransform("parts.*", "{{Partition(4,1)}}.parts.{{Wildcard(1)}}"),
     )
     parts = GoPeer(go._tool, go._url, "PARTS")
     config = GroupConfig("static", 4, (PartitioningFilter("parts.*"),), ("m1", "m2"))

@@ -18,7 +18,7 @@ from jetarrow.cli.usage import exclusive
 from jetarrow.core.errors import Error
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.groups.config import GroupConfig, GroupKind, PartitioningFilter
-from jetarrow.jetstream.groups.group import GroupNotFoundError, create_group
+from jetarrow.jetstream.groups.group import ConsumerGroup, GroupNotFoundError, create_group
 
 group = typer.Typer(no_args_is_help=True, help="Partitioned consumer groups: list, create, change members, watch.")
 
@@ -46,7 +46,7 @@ def ls(
     stream: Annotated[str | None, typer.Argument(metavar="STREAM", help="The stream; all streams if omitted.")] = None,
 ) -> None:
     """Lists the consumer groups of a stream, or of all streams."""
-    columns = (
+    columns = [
         Column("stream", "Stream"),
         Column("name", "Group"),
         Column("kind", "Kind"),
@@ -55,15 +55,16 @@ def ls(
         Column("members", "Members"),
         Column("active", "Active"),
         Column("pending", "To come"),
-        Column("problem", "Problem"),
-    )
+    ]
     if stream is not None:
         session.js.stream_info(stream)
     rows = [_row(session, one) for one in group_state.find_groups(session.js, stream)]
+    if any(row["problem"] for row in rows):
+        columns.append(Column("problem", "Problem"))
     session.rows(rows, columns, f"{f'stream {stream} has ' if stream else ''}no consumer groups")
 
 
-def _row(session: Session, one: group_state.ConsumerGroup) -> dict[str, Any]:
+def _row(session: Session, one: ConsumerGroup) -> dict[str, Any]:
     row: dict[str, Any] = {"stream": one.stream, "name": one.name, "kind": one.kind, "partitions": None}
     row |= {"filters": [], "members": [], "active": [], "pending": None, "problem": None}
     try:
@@ -272,7 +273,7 @@ def remove_member(session: Session, stream: Stream, name: Name, members: Members
     _changed(session, one, config, f"removed {', '.join(old)} from" if old else "nothing to remove from")
 
 
-def _changed(session: Session, one: group_state.ConsumerGroup, config: GroupConfig, action: str) -> None:
+def _changed(session: Session, one: ConsumerGroup, config: GroupConfig, action: str) -> None:
     members = list(group_state.partitions_of(config))
     text = f"{action} group {one.name} of stream {one.stream} (members: {', '.join(members) or 'none'})"
     session.done(text, stream=one.stream, name=one.name, members=members)

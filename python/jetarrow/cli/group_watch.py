@@ -11,14 +11,14 @@ import typer
 
 from jetarrow.cli import group, group_state, output, signals
 from jetarrow.cli.arguments import Stream
-from jetarrow.cli.group_state import MEMBER, ConsumerGroup, show_partitions
+from jetarrow.cli.group_state import MEMBER, show_partitions
 from jetarrow.cli.json_shape import lines_of
 from jetarrow.cli.live import interval, redraw_states, table_parts
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import plain_time, show_count
 from jetarrow.core.session import run_to_completion
-from jetarrow.jetstream.groups.group import GroupNotFoundError
+from jetarrow.jetstream.groups.group import ConsumerGroup, GroupNotFoundError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,6 +14,7 @@ from jetarrow.cli.group_state import MEMBER, show_partitions
 from jetarrow.cli.group_watch import changes
 from jetarrow.server import NatsServer
 
+from tests.cli.test_run import ALL
 from tests.cli.tools import Command, Terminal, command
 from tests.groups.go_peer import GoPeer
 from tests.tools import wait_until
@@ -198,6 +199,7 @@ def test_watch_writes_a_line_for_each_change(
             if as_json:
                 found = json.loads(line)
                 assert (found["stream"], found["group"]) == ("ORDERS", "billing")
+                assert tuple(found) == ALL["group", "watch"].shapes[0].keys
                 return f"{found['member']} {found['state']} {found['partitions']}"
             _, member, state, *more = line.rstrip("\n").split("  ")
             partitions = next((one.partition(" ")[2] for one in more if one.startswith("partitions ")), "")
