@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import time
 from typing import Any, cast
 
@@ -133,6 +134,50 @@ async def test_order_holds_over_a_kill_with_one_message_in_work(source: GroupCon
         assert all(numbers == sorted(set(numbers)) for numbers in found.values())
         # The killed process may have acknowledged one message that it has not written.
         assert sum(map(len, found.values())) in (89, 90)
+
+
+async def test_order_breaks_over_a_kill_with_many_messages_in_work(source: GroupContext, go: GoPeer) -> None:
+    """A limit of the design: the successor gets later messages before those that the killed instance had in work."""
+    await elastic(source, "m1")
+    await publish(source, 1, 150)
+    arguments: Any = {"ack_wait": ACK_WAIT, "max_ack_pending": 100, "work": 0.02}
+    with go.member("G", "m1", **arguments) as first, go.member("G", "m1", **arguments) as second:
+        await until(lambda: len(first.handled) + len(second.handled) > 20)
+        pinned, other = (first, second) if first.handled else (second, first)
+        pinned.kill()
+        await until(lambda: len(set(pinned.data() + other.data())) >= 149)
+        other.stop()
+        (numbers,) = numbers_by_key(other.data()).values()
+        assert numbers != sorted(numbers)
+
+
+async def test_a_late_ack_of_an_instance_that_hung_is_accepted(source: GroupContext, go: GoPeer) -> None:
+    """A limit of the design: the server refuses no acknowledgement by its pin, so the client has to."""
+    await elastic(source, "m1")
+    await publish(source, 1, 1)
+    arguments: Any = {"ack_wait": ACK_WAIT, "work": 2.0}
+
+    async def pin() -> str | None:
+        groups = (await source.consumer_info("ORDERS-G", "m1")).priority_groups
+        return groups[0].pinned_client_id if groups else None
+
+    with go.member("G", "m1", **arguments) as hung:
+        await until(pin)
+        former = await pin()
+        with go.member("G", "m1", **arguments) as other:
+            hung.process.send_signal(signal.SIGSTOP)
+
+            async def is_taken_over() -> bool:
+                return await pin() not in (None, former)
+
+            await until(is_taken_over)
+            hung.process.send_signal(signal.SIGCONT)
+            await until(lambda: hung.handled and other.handled)
+    # The same message, in work in both at the same time, and acknowledged by both.
+    (late,), (current,) = hung.handled, other.handled
+    assert (late["error"], current["error"]) == ("", "")
+    assert (late["pin"] == former, current["pin"] == former) == (True, False)
+    assert (late["seq"], late["delivered"]) == (current["seq"], current["delivered"] - 1)
 
 
 async def test_a_member_whose_consumer_was_deleted_waits_for_a_change(source: GroupContext, go: GoPeer) -> None:
