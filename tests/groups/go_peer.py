@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import threading
 from types import TracebackType
 from typing import Any
@@ -41,7 +42,7 @@ class GoPeer:
         given = {"stream": self._stream, "group": group, "kind": "elastic", **arguments}
         return [self._tool, self._url, verb, json.dumps(given)]
 
-    def member(self, group: str, name: str, **arguments: Any) -> GoMember:
+    def member(self, group: str, name: str, **arguments: Any) -> MemberProcess:
         """Starts a process that consumes as a member.
 
         Args:
@@ -50,11 +51,11 @@ class GoPeer:
             **arguments: `ack_wait` and `work` in seconds, `max_ack_pending`, `kind`.
         """
         given = {"ack_wait": 2.0, "max_ack_pending": 1, **arguments}
-        return GoMember(self.command("consume", group, member=name, **given))
+        return MemberProcess(self.command("consume", group, member=name, **given))
 
 
-class GoMember:
-    """A member in a Go process, with the messages that it has acknowledged."""
+class MemberProcess:
+    """A member in a process of its own, with the messages that it has acknowledged."""
 
     def __init__(self, command: list[str]) -> None:
         self.process = subprocess.Popen(
@@ -81,7 +82,7 @@ class GoMember:
         for line in self.process.stderr:
             self.log.append(line)
 
-    def __enter__(self) -> GoMember:
+    def __enter__(self) -> MemberProcess:
         if not self._joined.wait(PATIENCE):
             self.kill()
             raise GoError("".join(self.log))
@@ -114,3 +115,17 @@ class GoMember:
     def data(self) -> list[str]:
         """Payloads of the acknowledged messages, in order."""
         return [one["data"] for one in self.handled if not one["error"]]
+
+
+class OurPeer:
+    """Starts members of ours as processes, as `GoPeer.member` those in Go."""
+
+    def __init__(self, url: str, stream: str) -> None:
+        self._url = url
+        self._stream = stream
+
+    def member(self, group: str, name: str, **arguments: Any) -> MemberProcess:
+        """Starts a process that consumes as a member; arguments as for `GoPeer.member`."""
+        given = {"ack_wait": 2.0, "max_ack_pending": 1, "kind": "elastic", **arguments}
+        given |= {"stream": self._stream, "group": group, "member": name}
+        return MemberProcess([sys.executable, "-m", "tests.groups.our_member", self._url, json.dumps(given)])
