@@ -18,6 +18,7 @@ from jetarrow.jetstream import option_types as jetstream_types
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.kv import option_types as bucket_types
 from jetarrow.jetstream.objects import option_types as object_types
+from jetarrow.jetstream.pipes import option_types as pipe_types
 from jetarrow.jetstream.sinks import option_types as sink_types
 from jetarrow.js import api
 from jetarrow.js.client import JetStreamContext
@@ -32,7 +33,16 @@ from jetarrow.system.requests import selection
 
 DICTIONARIES = {
     name: value
-    for module in (core_types, jetstream_types, config_options, bucket_types, object_types, sink_types, system_types)
+    for module in (
+        core_types,
+        jetstream_types,
+        config_options,
+        bucket_types,
+        object_types,
+        pipe_types,
+        sink_types,
+        system_types,
+    )
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
 }
@@ -125,6 +135,7 @@ EXPECTED = {
     "FetchOptions": {**keywords(PullSubscription.fetch, "batch"), **PRIORITY},
     "PublisherOptions": keywords(JetStreamContext.publisher, "subject"),
     "ReadOptions": keywords(JetStreamContext.read, "stream"),
+    "PipeKeywords": keywords(JetStreamContext.pipe, "source", "target", "function", "name"),
     "_SinkOptions": without(PARQUET, "timestamp_unit", "filesystem", "compression"),
     "ParquetOptions": PARQUET,
     "DeltaOptions": keywords(JetStreamContext.to_delta, "stream", "table_uri"),

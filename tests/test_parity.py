@@ -26,6 +26,7 @@ PAIRS = {
     "Publisher": "Publisher",
     "Reader": "Reader",
     "Sink": "Sink",
+    "Pipe": "Pipe",
     "DeadLetters": "DeadLetters",
     "MessageBatch": "MessageBatch",
     "Msg": "Msg",
@@ -83,6 +84,7 @@ def without_waiting(nc: Any, stream: str) -> Held:
         "Reader": js.read(stream),
         "DeadLetters": js.dead_letters(stream),
         "Sink": js.to_parquet(stream, "never-opened"),
+        "Pipe": js.pipe(stream, stream, print, name="p"),
         "Advisories": js.advisories(),
         "System": nc.system(),
     }

@@ -133,6 +133,10 @@ RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("object", "ls"): [["O"], ["O", "--json"]],
     ("object", "put"): [["O", FILE], ["O", FILE, "--json"]],
     ("object", "rm"): [["O", f"no{FOREIGN}", "--yes"]],
+    ("pipe",): [
+        ["S", FOREIGN, "--sql", "select 1"],
+        ["S", "S", "--python", f"{FOREIGN}:x"],
+    ],
     ("publish",): [[f"s.{FOREIGN}", "x"], ["s.a", "x", "--header", FOREIGN]],
     ("read",): [
         ["S"],

@@ -82,6 +82,8 @@ STEPS = [
     step("sink iceberg ORDERS db.orders --catalog test"),
     step("sink ls ORDERS"),
     step("sink verify archive"),
+    step("stream add LARGE --subjects large.> --allow-atomic"),
+    step("pipe ORDERS LARGE --on-error skip --subject large.x --sql", "select id from ORDERS"),
     step("kv add CONFIG --history 5"),
     step("kv ls", shape=0),
     step("kv put CONFIG key", TITLE),

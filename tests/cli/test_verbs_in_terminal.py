@@ -61,6 +61,12 @@ RUNS: list[tuple[tuple[str, ...], list[str], str]] = [
     (("sink", "ls"), ["."], "archive"),
     (("sink", "delta"), ["S", "table"], "wrote 5,003 rows"),
     (("sink", "iceberg"), ["S", "db.s", "--catalog", "test"], "wrote 5,003 rows"),
+    (("stream", "add"), ["T", "--subjects", "t.>", "--allow-atomic"], "created stream T"),
+    (
+        ("pipe",),
+        ["S", "T", "--sql", "select id from S where id < 10", "--subject", "t.x"],
+        "messages in T of 5,003 rows",
+    ),
     (("kv", "add"), ["B", "--history", "5"], "created bucket B"),
     (("kv", "create"), ["B", "new", "1"], "new"),
     (("kv", "put"), ["B", "key", "1"], "key stored at revision"),

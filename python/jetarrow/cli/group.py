@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,9 +15,10 @@ from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import show_size, show_time
 from jetarrow.core.errors import Error
-from jetarrow.core.session import run_to_completion
-from jetarrow.jetstream.groups.config import GroupConfig
-from jetarrow.jetstream.groups.group import ConsumerGroup
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.groups.config import GroupConfig
+    from jetarrow.sync import ConsumerGroup
 
 group = typer.Typer(no_args_is_help=True, help="Partitioned consumer groups: list, create, change members, watch.")
 
@@ -67,7 +68,7 @@ def _row(session: Session, one: ConsumerGroup) -> dict[str, Any]:
     row: dict[str, Any] = {"stream": one.stream, "name": one.name, "kind": one.kind, "partitions": None}
     row |= {"filters": [], "members": [], "active": [], "pending": None, "problem": None}
     try:
-        config = run_to_completion(one.info())
+        config = one.info()
         members = group_state.member_rows(session.js, one, config)
     except Error as error:
         # The other groups are listed all the same.
@@ -94,7 +95,8 @@ def _row(session: Session, one: ConsumerGroup) -> dict[str, Any]:
 )
 def info(session: Session, stream: Stream, name: Name, kind: Kind = None) -> None:
     """Shows a consumer group: settings, members, the partitions of each, and the client that is pinned."""
-    one, config = open_group(session.js, stream, name, kind)
+    one = open_group(session.js, stream, name, kind)
+    config = one.info()
     members = group_state.member_rows(session.js, one, config)
     found = summary(one, config) | group_state.queue_state(session.js, one, members) | {"members": members}
     if session.as_json:
@@ -149,8 +151,9 @@ def _filter_text(one: dict[str, Any], *, elastic: bool) -> str:
 )
 def add_member(session: Session, stream: Stream, name: Name, members: Members) -> None:
     """Adds members to an elastic group; running members share the partitions anew."""
-    one, before = open_group(session.js, stream, name, None)
-    config = run_to_completion(one.add_member(*members))
+    one = open_group(session.js, stream, name)
+    before = one.info()
+    config = one.add_member(*members)
     new = [each for each in config.members if each not in before.members]
     _changed(session, one, config, f"added {', '.join(new)} to" if new else "nothing to add to")
 
@@ -163,8 +166,9 @@ def add_member(session: Session, stream: Stream, name: Name, members: Members) -
 )
 def remove_member(session: Session, stream: Stream, name: Name, members: Members) -> None:
     """Removes members from an elastic group; the others read their partitions."""
-    one, before = open_group(session.js, stream, name, None)
-    config = run_to_completion(one.remove_member(*members))
+    one = open_group(session.js, stream, name)
+    before = one.info()
+    config = one.remove_member(*members)
     old = [each for each in before.members if each not in config.members]
     _changed(session, one, config, f"removed {', '.join(old)} from" if old else "nothing to remove from")
 
@@ -189,21 +193,22 @@ def step_down(
     kind: Kind = None,
 ) -> None:
     """Unpins the client of a member, so that another client under its name takes over."""
-    one, config = open_group(session.js, stream, name, kind)
+    one = open_group(session.js, stream, name, kind)
+    config = one.info()
     if member not in group_state.partitions_of(config):
         raise RuntimeError(
             f"group {name!r} of stream {stream!r} has no member {member!r}; list them: jetarrow group info"
             f" {stream} {name}"
         )
-    run_to_completion(one.step_down(member))
+    one.step_down(member)
     session.done(f"unpinned the client of member {member} of group {name}", stream=stream, name=name, member=member)
 
 
 @verb(group, "rm", example="jetarrow group rm ORDERS billing --yes", json=an_object("removed"))
 def rm(session: Session, stream: Stream, name: Name, kind: Kind = None, yes: Yes = False) -> None:
     """Removes a consumer group with its consumers, and the work queue of an elastic one with its messages."""
-    one, _ = open_group(session.js, stream, name, kind)
+    one = open_group(session.js, stream, name, kind)
     more = " and the messages that it has not processed" if one.kind == "elastic" else ""
     session.confirm(f"Remove group {name} of stream {stream}{more}?", yes=yes)
-    run_to_completion(one.delete())
+    one.delete()
     session.done(f"removed group {name} of stream {stream}", removed=name)

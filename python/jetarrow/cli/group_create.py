@@ -12,11 +12,10 @@ from jetarrow.cli.group_state import open_group
 from jetarrow.cli.json_shape import an_object
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
-from jetarrow.cli.units import size
+from jetarrow.cli.units import counted, size
 from jetarrow.cli.usage import exclusive
-from jetarrow.core.session import run_to_completion
-from jetarrow.jetstream.groups.config import GroupConfig, GroupKind, PartitioningFilter
-from jetarrow.jetstream.groups.group import GroupNotFoundError, create_group
+from jetarrow.jetstream.errors import GroupNotFoundError
+from jetarrow.jetstream.groups.config import GroupKind
 
 
 def add_to(app: typer.Typer) -> None:
@@ -74,24 +73,27 @@ def create(
 ) -> None:
     """Creates a consumer group; succeeds if it exists with the same settings."""
     exclusive(member=member, map=mapping)
-    config = GroupConfig(
-        kind=kind,
-        partitions=partitions,
-        filters=_filters(filters or [], partition_by or []),
-        members=tuple(member or ()),
-        mappings=dict(map(_mapping, mapping or ())),
-        max_buffered_msgs=max_buffered_msgs,
-        max_buffered_bytes=max_buffered_bytes or 0,
-    )
     if kind == "static" and (partition_by or max_buffered_msgs or max_buffered_bytes):
         raise typer.BadParameter("a static group has no --partition-by and no buffer.", param_hint="--kind")
+    keys = _partition_by(filters or [], partition_by or [])
+    mappings = dict(map(_mapping, mapping or ()))
     is_new = not _exists(session, stream, name, kind)
-    made = run_to_completion(create_group(group_state.context_of(session.js), stream, name, config))
-    found = run_to_completion(made.info())
+    found = session.js.create_consumer_group(
+        stream,
+        name,
+        kind=kind,
+        partitions=partitions,
+        filter=filters,
+        partition_by=keys,
+        members=member or (),
+        mappings=mappings or None,
+        max_buffered_msgs=max_buffered_msgs,
+        max_buffered_bytes=max_buffered_bytes or 0,
+    ).info()
     members = list(group_state.partitions_of(found))
     session.done(
         f"{'created' if is_new else 'kept'} {kind} group {name} of stream {stream}"
-        f" ({partitions} partition{'s' * (partitions > 1)}, members: {', '.join(members) or 'none'})",
+        f" ({counted(partitions, 'partition')}, members: {', '.join(members) or 'none'})",
         stream=stream,
         name=name,
         kind=kind,
@@ -109,14 +111,15 @@ def _exists(session: Session, stream: str, name: str, kind: GroupKind) -> bool:
     return True
 
 
-def _filters(filters: list[str], partition_by: list[str]) -> tuple[PartitioningFilter, ...]:
-    if partition_by and not filters:
+def _partition_by(filters: list[str], given: list[str]) -> list[tuple[int, ...]] | None:
+    if not given:
+        return None
+    if not filters:
         raise typer.BadParameter("it needs --filter, whose wildcards it numbers.", param_hint="--partition-by")
-    if len(partition_by) not in (0, 1, len(filters)):
+    if len(given) not in (1, len(filters)):
         raise typer.BadParameter("give one for all filters, or one for each.", param_hint="--partition-by")
-    wildcards = [numbers(one) for one in partition_by] or [()]
-    each = wildcards if len(wildcards) > 1 else wildcards * len(filters)
-    return tuple(PartitioningFilter(*one) for one in zip(filters, each, strict=True))
+    each = [numbers(one) for one in given]
+    return each if len(each) > 1 else each * len(filters)
 
 
 def _mapping(text: str) -> tuple[str, tuple[int, ...]]:

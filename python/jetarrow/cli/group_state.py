@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from jetarrow.core.session import run_to_completion
-from jetarrow.jetstream.errors import BucketNotFoundError, NoKeysError, NotFoundError
-from jetarrow.jetstream.groups.config import BUCKETS, PRIORITY_GROUP, GroupConfig, GroupConfigError, GroupKind
-from jetarrow.jetstream.groups.group import ConsumerGroup, GroupContext, GroupNotFoundError
+from jetarrow.jetstream.errors import (
+    BucketNotFoundError,
+    GroupConfigError,
+    GroupNotFoundError,
+    NoKeysError,
+    NotFoundError,
+)
+from jetarrow.jetstream.groups.config import BUCKETS, PRIORITY_GROUP, GroupConfig, GroupKind
 from jetarrow.jetstream.groups.partitions import shared
 
 if TYPE_CHECKING:
     from jetarrow.js.api import ConsumerInfo
-    from jetarrow.sync import JetStream
+    from jetarrow.sync import ConsumerGroup, JetStream
 
 # Keys of a group, and of each of its members.
 KEYS = "stream name kind partitions filters[].filter filters[].wildcards max_buffered_msgs max_buffered_bytes"
 MEMBER = "member state partitions pinned pinned_since pending ack_pending redelivered waiting"
-_KINDS: tuple[GroupKind, ...] = ("elastic", "static")
 
 
 def find_groups(js: JetStream, stream: str | None) -> list[ConsumerGroup]:
@@ -27,52 +31,36 @@ def find_groups(js: JetStream, stream: str | None) -> list[ConsumerGroup]:
         js: A blocking context.
         stream: The stream; None for all.
     """
-    found = [group for kind in _KINDS for group in run_to_completion(_of_kind(context_of(js), kind))]
-    return sorted((one for one in found if stream in (None, one.stream)), key=lambda one: (one.stream, one.name))
+    streams = [stream] if stream is not None else sorted(_streams_with_groups(js))
+    return [group for one in streams for group in js.consumer_groups(one)]
 
 
-async def _of_kind(js: GroupContext, kind: GroupKind) -> list[ConsumerGroup]:
-    try:
-        keys = await (await js.key_value(BUCKETS[kind])).keys()
-    except (BucketNotFoundError, NoKeysError):
-        return []
-    names = (key.partition(".") for key in keys)
-    return [ConsumerGroup(js, stream, name, kind) for stream, _, name in names]
+def _streams_with_groups(js: JetStream) -> set[str]:
+    found: set[str] = set()
+    for bucket in BUCKETS.values():
+        with suppress(BucketNotFoundError, NoKeysError):
+            found |= {key.partition(".")[0] for key in js.key_value(bucket).keys()}  # noqa: SIM118
+    return found
 
 
-def open_group(js: JetStream, stream: str, name: str, kind: GroupKind | None) -> tuple[ConsumerGroup, GroupConfig]:
-    """Return a group with its configuration.
+def open_group(js: JetStream, stream: str, name: str, kind: GroupKind | None = None) -> ConsumerGroup:
+    """Return a group that exists; its errors name the command's options.
 
     Args:
         js: A blocking context.
         stream: Its stream.
         name: Its name.
         kind: Its kind; None finds it.
-
-    Raises:
-        GroupNotFoundError: The group does not exist.
-        GroupConfigError: Its entry is invalid, or there are an elastic and a static group of this name.
     """
-    found = []
-    for one in (kind,) if kind else _KINDS:
-        group = ConsumerGroup(context_of(js), stream, name, one)
-        try:
-            found.append((group, run_to_completion(group.info())))
-        except GroupNotFoundError:
-            continue
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise GroupConfigError(f"stream {stream!r} has an elastic and a static group {name!r}; give --kind")
-    raise GroupNotFoundError(
-        f"stream {stream!r} has no {f'{kind} ' if kind else ''}consumer group {name!r}; list the groups: jetarrow"
-        f" group ls {stream}"
-    )
-
-
-def context_of(js: JetStream) -> GroupContext:
-    """Return the async context of a blocking one."""
-    return cast("GroupContext", js._inner)
+    try:
+        return js.open_consumer_group(stream, name, kind=kind)
+    except GroupConfigError as error:
+        raise GroupConfigError(str(error).replace("give kind=", "give --kind")) from error
+    except GroupNotFoundError as error:
+        what = f"{kind} consumer group" if kind else "consumer group"
+        raise GroupNotFoundError(
+            f"stream {stream!r} has no {what} {name!r}; list the groups: jetarrow group ls {stream}"
+        ) from error
 
 
 def summary(group: ConsumerGroup, config: GroupConfig) -> dict[str, Any]:

@@ -17,11 +17,12 @@ from jetarrow.cli.live import interval, redraw_states, table_parts
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import plain_time, show_count
-from jetarrow.core.session import run_to_completion
-from jetarrow.jetstream.groups.group import ConsumerGroup, GroupNotFoundError
+from jetarrow.jetstream.errors import GroupNotFoundError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from jetarrow.sync import ConsumerGroup
 
 # Rows of the members, and the state of the stream that they read.
 State = tuple[list[dict[str, Any]], dict[str, Any]]
@@ -51,7 +52,7 @@ def watch(
 ) -> None:
     """Shows the members of a group as they change: a table until q is pressed, or lines in a pipe and with --json."""
     seconds = interval(every)
-    one, _ = group_state.open_group(session.js, stream, name, kind)
+    one = group_state.open_group(session.js, stream, name, kind)
     try:
         if session.as_json or not sys.stdout.isatty():
             _write_changes(session, one, seconds, counts=counts)
@@ -62,7 +63,7 @@ def watch(
 
 
 def _take(session: Session, one: ConsumerGroup) -> State:
-    config = run_to_completion(one.info())
+    config = one.info()
     members = group_state.member_rows(session.js, one, config)
     return members, group_state.queue_state(session.js, one, members)
 

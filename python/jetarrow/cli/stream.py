@@ -148,6 +148,9 @@ def add(
     mirror: Annotated[str | None, typer.Option(help="The stream that it mirrors.")] = None,
     compression: Annotated[Literal["none", "s2"] | None, typer.Option(help="Compression on disk.")] = None,
     description: Annotated[str | None, typer.Option(help="Description.")] = None,
+    allow_atomic: Annotated[
+        bool, typer.Option("--allow-atomic", help="Accept atomic batches, as the target of a pipe needs.")
+    ] = False,
 ) -> None:
     """Creates a stream. Without --subjects its only subject is its name."""
     from jetarrow.js.api import StreamSource
@@ -163,6 +166,7 @@ def add(
         "mirror": StreamSource(name=mirror) if mirror else None,
         "compression": compression,
         "description": description,
+        "allow_atomic": allow_atomic or None,
     }
     made = session.js.add_stream(
         name=name,

@@ -31,6 +31,15 @@ from jetarrow.jetstream.api_errors import (
     TooManyRequestsError,
     WrongLastSequenceError,
 )
+from jetarrow.jetstream.group_errors import (
+    GroupChangedError,
+    GroupConfigError,
+    GroupError,
+    GroupMemberError,
+    GroupNotFoundError,
+    GroupPinLostError,
+)
+from jetarrow.jetstream.pipe_errors import PipeError, PipeFencedError, PipePositionLostError, PipeReplayError
 from jetarrow.jetstream.position_errors import DataLossError, StreamRecreatedError, StreamRolledBackError
 from jetarrow.jetstream.remedies import remedy_of
 from jetarrow.jetstream.store_errors import (
@@ -75,6 +84,12 @@ __all__ = [
     "DigestMismatchError",
     "Error",
     "FetchTimeoutError",
+    "GroupChangedError",
+    "GroupConfigError",
+    "GroupError",
+    "GroupMemberError",
+    "GroupNotFoundError",
+    "GroupPinLostError",
     "InvalidBucketNameError",
     "InvalidKeyError",
     "InvalidObjectNameError",
@@ -97,6 +112,10 @@ __all__ = [
     "ObjectAlreadyExists",
     "ObjectDeletedError",
     "ObjectNotFoundError",
+    "PipeError",
+    "PipeFencedError",
+    "PipePositionLostError",
+    "PipeReplayError",
     "PublishUnconfirmedError",
     "ResumeError",
     "SchemaRegistryError",

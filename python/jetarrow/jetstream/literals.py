@@ -43,6 +43,9 @@ Evolve: TypeAlias = Literal["fail", "add"]
 SinkCompression: TypeAlias = Literal["zstd", "snappy", "gzip", "brotli", "lz4", "none"]
 """Compression of the Parquet files of a sink."""
 
+OnPipeError: TypeAlias = Literal["fail", "dead_letter", "skip"]
+"""Reaction of a pipe to a row that its function cannot process."""
+
 PublishMode: TypeAlias = Literal["window", "fast", "atomic", "auto"]
 """Protocol of a bulk publish: an ack for each message, fast ingest or an atomic batch (ADR-50), or chosen."""
 

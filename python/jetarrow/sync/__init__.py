@@ -19,11 +19,13 @@ from jetarrow.sync.client import Client, connect
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
+from jetarrow.sync.groups import ConsumerGroup
 from jetarrow.sync.handles import Advisories, Consumer, Stream
 from jetarrow.sync.kv import KeyValue, KeyWatcher
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.msg import Msg
 from jetarrow.sync.objects import ObjectStore, ObjectWatcher
+from jetarrow.sync.pipes import Pipe
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, Subscription
@@ -35,6 +37,7 @@ __all__ = [
     "Advisories",
     "Client",
     "Consumer",
+    "ConsumerGroup",
     "DeadLetters",
     "JetStream",
     "JetStreamManager",
@@ -44,6 +47,7 @@ __all__ = [
     "Msg",
     "ObjectStore",
     "ObjectWatcher",
+    "Pipe",
     "Publisher",
     "PullSubscription",
     "PushSubscription",

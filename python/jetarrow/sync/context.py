@@ -13,9 +13,11 @@ from jetarrow.jetstream.messages import REQUEST_MESSAGES
 from jetarrow.sync.blocking import blocking, forwarded, iterate_messages, iterated, with_signature_of, wrapped
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import PullSubscription, Reader
+from jetarrow.sync.groups import ConsumerGroup
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.objects import ObjectStore
+from jetarrow.sync.pipes import Pipe
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, without_callbacks
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
         PushSubscribeOptions,
         ReadOptions,
     )
+    from jetarrow.jetstream.pipes.option_types import PipeKeywords
+    from jetarrow.jetstream.pipes.work import PipeFunction
     from jetarrow.jetstream.priority import PriorityOptions
     from jetarrow.jetstream.sinks.option_types import DeltaOptions, IcebergOptions, ParquetOptions
 
@@ -139,6 +143,16 @@ class JetStream(JetStreamManager):
     @with_signature_of(JetStreamContext.to_iceberg)
     def to_iceberg(self, stream: str, table: str | Sequence[str], **options: Unpack[IcebergOptions]) -> Sink:  # noqa: D102
         return Sink(self._inner.to_iceberg(stream, table, **options))
+
+    @with_signature_of(JetStreamContext.pipe)
+    def pipe(  # noqa: D102
+        self, source: str, target: str, function: PipeFunction | str, *, name: str, **options: Unpack[PipeKeywords]
+    ) -> Pipe:
+        return Pipe(self._inner.pipe(source, target, function, name=name, **options))
+
+    create_consumer_group = wrapped(JetStreamContext.create_consumer_group, ConsumerGroup)
+    open_consumer_group = wrapped(JetStreamContext.open_consumer_group, ConsumerGroup)
+    consumer_groups = wrapped(JetStreamContext.consumer_groups, lambda found: list(map(ConsumerGroup, found)))
 
     @with_signature_of(JetStreamContext.latest)
     def latest(  # noqa: D102

@@ -134,6 +134,10 @@ class RangeSource:
             if session.now() >= deadline:
                 return
 
+    def end_at(self, seq: int) -> None:
+        """End with this message, also if the source follows the stream; before the first row."""
+        self._end, self._follow = seq + 1, False
+
     async def _next(self) -> Any:
         """Return the next rows; None if there are none at present."""
         if self._reader is None:

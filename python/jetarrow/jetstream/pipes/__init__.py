@@ -1,0 +1,1 @@
+"""Pipes: streams that are made of other streams by a function, exactly once."""
