@@ -7,6 +7,7 @@ unacknowledged messages of the consumer are here; the same for one partition aft
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -79,7 +80,8 @@ class MemberOrder(Generic[T]):
         # Changes with each pin and each consumer: acknowledgements of rows of another epoch do not count.
         self.epoch = 0
         self.pin: str | None = None
-        self._confirmed = -math.inf
+        # Start of the last fetch for which the server accepted the pin.
+        self.confirmed = -math.inf
         self._hold_until: float | None = None
         self._held: dict[int, list[Part[T]]] = {}
         # Sequences of the held rows, and of those that were released and are not settled.
@@ -102,7 +104,7 @@ class MemberOrder(Generic[T]):
 
     def is_fresh(self, now: float) -> bool:
         """Whether this program has the pin for certain."""
-        return self.pin is not None and now - self._confirmed <= self._safe
+        return self.pin is not None and now - self.confirmed <= self._safe
 
     @property
     def is_waiting(self) -> bool:
@@ -138,14 +140,14 @@ class MemberOrder(Generic[T]):
             if pin is None:
                 return refused
             self._hold_until = now + self._bound
-            self._confirmed = started
+            self.confirmed = started
             if is_late:
                 return refused
             if is_mixed:
                 return Refused([part.rows for part in parts], [])
         if pin is None:
             return refused
-        self._confirmed = max(self._confirmed, started)
+        self.confirmed = max(self.confirmed, started)
         high = self._high
         for part in parts:
             self._take(part, refused, high)
@@ -191,7 +193,7 @@ class MemberOrder(Generic[T]):
         return Part(part.partition, [part.seqs[row] for row in rows], self._cut(part.rows, rows))
 
     def checked(self, pinned_id: str | None) -> bool:
-        """Compares the pin with the server's, and returns whether it is this program's. If not, all rows are dropped."""
+        """Returns whether the server's pin is that of this program; if not, drops all rows."""
         if self.pin is None or pinned_id != self.pin:
             self._lose()
             return False
@@ -226,7 +228,7 @@ class MemberOrder(Generic[T]):
         if len(parts) == 1:
             return parts
         parts = sorted(parts, key=lambda part: part.seqs[0])
-        if all(one.seqs[-1] < other.seqs[0] for one, other in zip(parts, parts[1:], strict=False)):
+        if all(one.seqs[-1] < other.seqs[0] for one, other in itertools.pairwise(parts)):
             return parts
         rows = sorted((seq, number, row) for number, part in enumerate(parts) for row, seq in enumerate(part.seqs))
         found: list[tuple[int, list[int]]] = []
@@ -251,7 +253,7 @@ class MemberOrder(Generic[T]):
         """Whether an acknowledgement of released rows counts; "ask": the server's pin id decides, by `checked`."""
         if epoch != self.epoch or self.pin is None:
             return "no"
-        return "yes" if now - self._confirmed <= self._safe else "ask"
+        return "yes" if now - self.confirmed <= self._safe else "ask"
 
     def acknowledged(self, epoch: int, seqs: Sequence[int]) -> None:
         """Takes rows as acknowledged or terminated; to be called before the acknowledgement is sent."""
@@ -287,7 +289,7 @@ class MemberOrder(Generic[T]):
     def _lose(self) -> None:
         self.epoch += 1
         self.pin = None
-        self._confirmed = -math.inf
+        self.confirmed = -math.inf
         self._hold_until = None
         self._held.clear()
         self._held_seqs.clear()
