@@ -9,8 +9,9 @@ from jetarrow.core.arguments import check_whole
 from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream.errors import BucketNotFoundError, NoKeysError
 from jetarrow.jetstream.group_errors import GroupConfigError
-from jetarrow.jetstream.groups.config import BUCKETS, GroupConfig, GroupKind, PartitioningFilter
+from jetarrow.jetstream.groups.config import BUCKETS, GroupConfig, GroupKind, PartitioningFilter, check_name
 from jetarrow.jetstream.groups.group import KINDS, ConsumerGroup, GroupContext, create_group, open_group
+from jetarrow.jetstream.groups.member import GroupMember
 from jetarrow.jetstream.literals import check_literal
 
 
@@ -101,6 +102,50 @@ class ConsumerGroups(GroupContext):
             names = (key.partition(".") for key in keys)
             found += [ConsumerGroup(self, stream, name, kind) for owner, _, name in names if owner == stream]
         return sorted(found, key=lambda group: (group.name, group.kind))
+
+    @suggests_keywords
+    def consumer_group(
+        self,
+        stream: str,
+        name: str,
+        *,
+        member: str,
+        kind: GroupKind | None = None,
+        ack_wait: float = 5.0,
+        max_ack_pending: int = 1000,
+    ) -> GroupMember:
+        """Returns a member of a consumer group, which reads its partitions in the order of each key.
+
+        Several programs may run under one member name: the server selects one of them, and another one takes over when
+        it ends or hangs for `ack_wait` (at least 1 s). All of them, also those in Go and Java, need the same
+        `ack_wait` and `max_ack_pending`.
+
+        Args:
+            stream: The stream of the group.
+            name: Name of the group.
+            member: Name of the member. In an elastic group it may be added later: the member waits.
+            kind: "static" or "elastic". Default: the one that exists.
+            ack_wait: Seconds after which the server delivers an unacknowledged message again. Batches in work are kept
+                from that.
+            max_ack_pending: Most unacknowledged messages of the member.
+
+        Returns:
+            The member: `async with js.consumer_group(…) as member`, then `async for batch in member.batches()`. It is
+            opened by either.
+
+        Raises:
+            GroupConfigError: The member's name is invalid.
+            ValueError: A number is not positive, or the kind is unknown.
+        """
+        if kind is not None:
+            check_literal("kind", kind, GroupKind)
+        check_whole(max_ack_pending=max_ack_pending)
+        if not ack_wait > 0 or max_ack_pending < 1:
+            raise ValueError(
+                f"ack_wait must be positive and max_ack_pending 1 or more, not {ack_wait} and {max_ack_pending}"
+            )
+        check_name("member", member)
+        return GroupMember(self, stream, name, member, kind=kind, ack_wait=ack_wait, max_ack_pending=max_ack_pending)
 
 
 def _filters(
