@@ -16,9 +16,6 @@ from jetarrow.server import NatsServer
 from ..tools import until
 from .go_peer import GoPeer, MemberProcess, OurPeer
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(JetStreamContext, "consumer_group"), reason="this version has no members of consumer groups"
-)
 PARTITIONS = 6
 ACK_WAIT = 1.0
 Peers = dict[str, Any]

@@ -102,9 +102,7 @@ class Program:
         found, self.pin = server.pull(self.pin, most)
         server.now += hang
         parts = [Part(one, seqs, seqs) for one in (0, 1) if (seqs := [seq for seq in found if seq % 2 == one])]
-        refused = self.order.fetched(
-            parts, pin=self.pin, started=started, now=server.now, is_last=len(found) < most
-        )
+        refused = self.order.fetched(parts, pin=self.pin, started=started, now=server.now, is_last=len(found) < most)
         for rows in refused.reject:
             server.nak(rows)
         for rows in refused.repeat:
