@@ -102,9 +102,7 @@ class Program:
         found, self.pin = server.pull(self.pin, most)
         server.now += hang
         parts = [Part(one, seqs, seqs) for one in (0, 1) if (seqs := [seq for seq in found if seq % 2 == one])]
-        refused = self.order.fetched(
-            parts, pin=self.pin, started=started, now=server.now, is_last=len(found) < most
-        )
+        refused = self.order.fetched(parts, pin=self.pin, started=started, now=server.now, is_last=len(found) < most)
         for rows in refused.reject:
             server.nak(rows)
         for rows in refused.repeat:
@@ -164,11 +162,16 @@ class Program:
                         self.server.pending[seq] = self.server.now + ACK_WAIT
 
 
-WHO = st.integers(0, 2)
+WHO = st.sampled_from([0, 0, 0, 1, 1, 2])
 TIMES = st.sampled_from([0.0, 0.1, 1.0, 3.0, 6.0, 8.0, 9.9, 10.0, 12.0, 25.0])
+HANGS = st.sampled_from([0.0, 0.0, 0.0, 0.5, 11.0])
 STEPS = st.one_of(
     st.tuples(st.just("publish"), st.integers(1, 8)),
-    st.tuples(st.just("pull"), WHO, st.integers(1, 8), st.sampled_from([0.0, 0.0, 0.0, 0.5, 11.0])),
+    # Most steps pull and release, as a program does.
+    st.tuples(st.just("take"), WHO, st.integers(1, 8), HANGS),
+    st.tuples(st.just("take"), WHO, st.integers(1, 8), HANGS),
+    st.tuples(st.just("take"), WHO, st.integers(1, 8), st.just(0.0)),
+    st.tuples(st.just("pull"), WHO, st.integers(1, 8), HANGS),
     st.tuples(st.just("release"), WHO, st.integers(1, 5)),
     st.tuples(st.sampled_from(["ack", "nak", "lost"]), WHO, st.integers(0, 5), st.sampled_from([0.0, 2.0, 9.0])),
     st.tuples(st.just("advance"), TIMES),
@@ -179,17 +182,19 @@ STEPS = st.one_of(
 
 
 @settings(max_examples=int(os.environ.get("ORDER_EXAMPLES", "400")), deadline=None)
-@given(st.integers(1, 12), st.lists(STEPS, max_size=60))
+@given(st.integers(1, 12), st.lists(STEPS, min_size=10, max_size=60))
 def test_order_and_late_acks_over_takeovers(window: int, steps: list[tuple[object, ...]]) -> None:
-    server = Server(window)
+    server = Server(window, last=12)
     programs = [Program(server) for _ in range(3)]
     for verb, *arguments in steps:
         numbers: list[int] = arguments  # type: ignore[assignment]
         match verb:
             case "publish":
                 server.last += numbers[0]
-            case "pull":
+            case "pull" | "take":
                 programs[numbers[0]].pull(numbers[1], numbers[2])
+                if verb == "take":
+                    programs[numbers[0]].release(3)
             case "release":
                 programs[numbers[0]].release(numbers[1])
             case "advance":
