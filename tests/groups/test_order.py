@@ -93,7 +93,8 @@ class Program:
     generation: int = 0
     out: list[Release[Rows]] = field(default_factory=list)
 
-    def pull(self, most: int, hang: float) -> None:
+    def pull(self, most: int, hang: float, *, twice: bool = False) -> None:
+        """A fetch, of two requests if `twice`."""
         server = self.server
         if self.generation != server.generation:
             self.generation, self.pin = server.generation, None
@@ -101,8 +102,13 @@ class Program:
         started = server.now
         found, self.pin = server.pull(self.pin, most)
         server.now += hang
+        if twice:
+            more, self.pin = server.pull(self.pin, most)
+            found = list(dict.fromkeys([*found, *more]))
         parts = [Part(one, seqs, seqs) for one in (0, 1) if (seqs := [seq for seq in found if seq % 2 == one])]
-        refused = self.order.fetched(parts, pin=self.pin, started=started, now=server.now, is_last=len(found) < most)
+        refused = self.order.fetched(
+            parts, pin=self.pin, started=started, now=server.now, is_last=len(found) < most * (1 + twice)
+        )
         for rows in refused.reject:
             server.nak(rows)
         for rows in refused.repeat:
@@ -171,6 +177,7 @@ STEPS = st.one_of(
     st.tuples(st.just("take"), WHO, st.integers(1, 8), HANGS),
     st.tuples(st.just("take"), WHO, st.integers(1, 8), HANGS),
     st.tuples(st.just("take"), WHO, st.integers(1, 8), st.just(0.0)),
+    st.tuples(st.just("twice"), WHO, st.integers(1, 8), HANGS),
     st.tuples(st.just("pull"), WHO, st.integers(1, 8), HANGS),
     st.tuples(st.just("release"), WHO, st.integers(1, 5)),
     st.tuples(st.sampled_from(["ack", "nak", "lost"]), WHO, st.integers(0, 5), st.sampled_from([0.0, 2.0, 9.0])),
@@ -191,9 +198,9 @@ def test_order_and_late_acks_over_takeovers(window: int, steps: list[tuple[objec
         match verb:
             case "publish":
                 server.last += numbers[0]
-            case "pull" | "take":
-                programs[numbers[0]].pull(numbers[1], numbers[2])
-                if verb == "take":
+            case "pull" | "take" | "twice":
+                programs[numbers[0]].pull(numbers[1], numbers[2], twice=verb == "twice")
+                if verb != "pull":
                     programs[numbers[0]].release(3)
             case "release":
                 programs[numbers[0]].release(numbers[1])
