@@ -141,8 +141,8 @@ class MemberOrder(Generic[T]):
                 return refused
             self._hold_until = now + self._bound
             self.confirmed = started
-            if is_mixed:
-                # If it took long, they may be in work at another program by this time.
+            if is_mixed or is_late:
+                # After a hang there may have been two pins, and the rows may be in work at another program.
                 return Refused([] if is_late else [part.rows for part in parts], [])
         if pin is None:
             return refused
