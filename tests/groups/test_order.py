@@ -93,7 +93,8 @@ class Program:
     generation: int = 0
     out: list[Release[Rows]] = field(default_factory=list)
 
-    def pull(self, most: int, hang: float) -> None:
+    def pull(self, most: int, hang: float, other: Program | None = None) -> None:
+        """A fetch; of two requests if there is another program, which works between them."""
         server = self.server
         if self.generation != server.generation:
             self.generation, self.pin = server.generation, None
@@ -101,8 +102,21 @@ class Program:
         started = server.now
         found, self.pin = server.pull(self.pin, most)
         server.now += hang
+        if other is not None:
+            other.pull(8, 0.0)
+            other.release(8)
+            other.settle("ack", 0, 0.0)
+            server.now += hang
+            more, self.pin = server.pull(self.pin, most)
+            found = list(dict.fromkeys([*found, *more]))
         parts = [Part(one, seqs, seqs) for one in (0, 1) if (seqs := [seq for seq in found if seq % 2 == one])]
-        refused = self.order.fetched(parts, pin=self.pin, started=started, now=server.now, is_last=len(found) < most)
+        refused = self.order.fetched(
+            parts,
+            pin=self.pin,
+            started=started,
+            now=server.now,
+            is_last=len(found) < most * (1 if other is None else 2),
+        )
         for rows in refused.reject:
             server.nak(rows)
         for rows in refused.repeat:
@@ -141,6 +155,8 @@ class Program:
         if answer == "no":
             return
         pin, server = self.order.pin, self.server
+        if pin in server.deleted:
+            return
         assert pin == server.pinned_id() or pin in server.unpinned | server.deleted, "a late acknowledgement counts"
         seqs = [seq for part in release.parts for seq in part.seqs]
         acked, rest = (seqs, []) if kind == "ack" else (seqs[1:], seqs[:1])
@@ -162,11 +178,17 @@ class Program:
                         self.server.pending[seq] = self.server.now + ACK_WAIT
 
 
-WHO = st.integers(0, 2)
+WHO = st.sampled_from([0, 0, 0, 1, 1, 2])
 TIMES = st.sampled_from([0.0, 0.1, 1.0, 3.0, 6.0, 8.0, 9.9, 10.0, 12.0, 25.0])
+HANGS = st.sampled_from([0.0, 0.0, 0.0, 0.5, 11.0])
 STEPS = st.one_of(
     st.tuples(st.just("publish"), st.integers(1, 8)),
-    st.tuples(st.just("pull"), WHO, st.integers(1, 8), st.sampled_from([0.0, 0.0, 0.0, 0.5, 11.0])),
+    # Most steps pull and release, as a program does.
+    st.tuples(st.just("take"), WHO, st.integers(1, 8), HANGS),
+    st.tuples(st.just("take"), WHO, st.integers(1, 8), HANGS),
+    st.tuples(st.just("take"), WHO, st.integers(1, 8), st.just(0.0)),
+    st.tuples(st.just("twice"), WHO, st.integers(1, 8), HANGS),
+    st.tuples(st.just("pull"), WHO, st.integers(1, 8), HANGS),
     st.tuples(st.just("release"), WHO, st.integers(1, 5)),
     st.tuples(st.sampled_from(["ack", "nak", "lost"]), WHO, st.integers(0, 5), st.sampled_from([0.0, 2.0, 9.0])),
     st.tuples(st.just("advance"), TIMES),
@@ -177,17 +199,20 @@ STEPS = st.one_of(
 
 
 @settings(max_examples=int(os.environ.get("ORDER_EXAMPLES", "400")), deadline=None)
-@given(st.integers(1, 12), st.lists(STEPS, max_size=60))
+@given(st.integers(1, 12), st.lists(STEPS, min_size=10, max_size=60))
 def test_order_and_late_acks_over_takeovers(window: int, steps: list[tuple[object, ...]]) -> None:
-    server = Server(window)
+    server = Server(window, last=12)
     programs = [Program(server) for _ in range(3)]
     for verb, *arguments in steps:
         numbers: list[int] = arguments  # type: ignore[assignment]
         match verb:
             case "publish":
                 server.last += numbers[0]
-            case "pull":
-                programs[numbers[0]].pull(numbers[1], numbers[2])
+            case "pull" | "take" | "twice":
+                other = programs[(numbers[0] + 1) % len(programs)]
+                programs[numbers[0]].pull(numbers[1], numbers[2], other if verb == "twice" else None)
+                if verb != "pull":
+                    programs[numbers[0]].release(3)
             case "release":
                 programs[numbers[0]].release(numbers[1])
             case "advance":
@@ -215,3 +240,38 @@ def test_order_and_late_acks_over_takeovers(window: int, steps: list[tuple[objec
             last.settle("ack", 0, 0.0)
         server.now += 2.0
     raise AssertionError(f"{server.last - len(server.acked)} messages were lost")
+
+
+def test_rows_of_a_fetch_over_two_pins_are_rejected() -> None:
+    order = new_order()
+    order.fetched([Part(0, [2, 4], [2, 4])], pin="a", started=0.0, now=0.1, is_last=True)
+    order.counted(2)
+    assert [one.parts for one in order.release(9, 0.2)] == [[Part(0, [2, 4], [2, 4])]]
+    epoch = order.epoch
+    refused = order.fetched([Part(0, [6], [6])], pin="b", started=0.3, now=0.4, is_last=True)
+    assert (refused.reject, refused.repeat) == ([[6]], [])
+    assert order.may_ack(epoch, 0.5) == "no"
+    assert not order.release(9, 0.5)
+
+
+def test_parts_that_overlap_are_merged_in_order_and_limited() -> None:
+    order = new_order()
+    order.fetched([Part(0, [2, 6, 10], [2, 6, 10])], pin="a", started=0.0, now=0.1, is_last=True)
+    order.fetched([Part(0, [8, 4, 6], [8, 4, 6])], pin="a", started=0.2, now=0.3, is_last=True)
+    assert (order.held, order.is_waiting) == (5, True)
+    order.counted(6)
+    assert not order.release(9, 0.4)
+    order.counted(5)
+    found = [[seq for part in one.parts for seq in part.rows] for _ in range(3) for one in order.release(2, 0.4)]
+    assert found == [[2, 4], [6, 8], [10]]
+
+
+def test_a_message_whose_acknowledgement_was_lost_is_acknowledged_again() -> None:
+    order = new_order()
+    order.fetched([Part(0, [2], [2])], pin="a", started=0.0, now=0.1, is_last=True)
+    order.counted(1)
+    (release,) = order.release(9, 0.2)
+    order.acknowledged(release.epoch, [2])
+    refused = order.fetched([Part(0, [2, 4], [2, 4])], pin="a", started=0.3, now=0.4, is_last=True)
+    assert refused.repeat == [[2]]
+    assert [one.parts for one in order.release(9, 0.5)] == [[Part(0, [4], [4])]]

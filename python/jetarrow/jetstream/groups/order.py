@@ -141,10 +141,9 @@ class MemberOrder(Generic[T]):
                 return refused
             self._hold_until = now + self._bound
             self.confirmed = started
-            if is_late:
-                return refused
-            if is_mixed:
-                return Refused([part.rows for part in parts], [])
+            if is_mixed or is_late:
+                # After a hang there may have been two pins, and the rows may be in work at another program.
+                return Refused([] if is_late else [part.rows for part in parts], [])
         if pin is None:
             return refused
         self.confirmed = max(self.confirmed, started)
