@@ -95,6 +95,13 @@ pins_of = awk -v first="$(1) " 'index($$0, first) == 1 {on = 1} on; on && !/\\$$
 	  || echo "the nats tool could not be built: its tests are skipped"; fi
 	@touch $@
 
+# Members of consumer groups in Go, with which ours share groups in tests; without Go those tests are skipped.
+.stamps/pcgroups: $(wildcard tests/groups/pcgroups/*)
+	@mkdir -p .stamps .tools
+	@if command -v go >/dev/null; then echo "building members of consumer groups (Go, orbit.go), with which tests compare"; cd tests/groups/pcgroups && go build -o ../../../.tools/pcgroups . \
+	  || echo "the members in Go could not be built: their tests are skipped"; fi
+	@touch $@
+
 # Shows the progress; the output of the build is kept beside the stamps.
 BUILD := python3 .ci/building.py .stamps/build.log
 # The debug and the release module live in the same place: each stamp removes the other.
@@ -129,13 +136,13 @@ demo: $(if $(wildcard .stamps/release),.stamps/release,.stamps/demo)
 	@$(PY) examples/flights.py
 
 .PHONY: test
-test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats
+test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats .stamps/pcgroups
 	cargo test --quiet --locked
 	$(PY) -m pytest -m "not slow" --numprocesses 3 --dist loadgroup
 
 # Half of the time of the whole suite: jobs of Spark that are killed or submitted, clusters that lose power.
 .PHONY: test-slow
-test-slow: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats
+test-slow: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats .stamps/pcgroups
 	$(PY) -m pytest -m slow --numprocesses 2 --dist loadgroup
 
 # A first answer: a real server, but no JVM, no second process and nothing that takes minutes.

@@ -119,6 +119,15 @@ def nats_tool() -> str:
     return str(tool)
 
 
+@pytest.fixture(scope="session")
+def pcgroups_tool() -> str:
+    """The path of the program that runs the verbs of orbit.go's consumer groups."""
+    tool = Path(__file__).parent.parent / ".tools" / "pcgroups"
+    if not tool.exists():
+        pytest.skip("the members in Go are not there: make .stamps/pcgroups, which needs Go")
+    return str(tool)
+
+
 @pytest.fixture
 def closed_port() -> Iterator[int]:
     """A port of 127.0.0.1 that refuses connections: bound, so that no other process gets it, but not listening."""

@@ -27,6 +27,7 @@ ADDRESS = "nats://localhost:4222"
 PROGRAMS = ["archive-scan", "index", "start", "publish", "consume", "read", "doctor"]
 # Tests that run the programs of the other pages.
 ELSEWHERE = {
+    "consumer-groups": "groups/test_docs.py",
     "data": "test_cookbook.py",
     "deployment": "test_site.py",
     "formats": "test_formats.py",

@@ -67,6 +67,10 @@ def hostile() -> Iterator[str]:
         stream = {"name": f"N{FOREIGN}", "subjects": [f"n.{FOREIGN}"]}
         assert "error" not in request_raw(server.url, f"$JS.API.STREAM.CREATE.{stream['name']}", json.dumps(stream))
         js.create_key_value(bucket="B", history=5).put("key", f"{FOREIGN}\n")
+        entry = {"max_members": 2, "partitioning_filters": [{"filter": f"s.*.{FOREIGN}"}], "members": ["m1"]}
+        groups = js.create_key_value(bucket="elastic-consumer-groups")
+        groups.put("S.G", json.dumps(entry).encode())
+        groups.put("S.BAD", json.dumps({**entry, "members": [FOREIGN]}).encode())
         store = js.create_object_store(bucket="O", description=FOREIGN)
         store.put(f"o{FOREIGN}\n", FOREIGN.encode())
         yield server.url
@@ -102,6 +106,14 @@ RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("context", "select"): [[FOREIGN]],
     ("context", "show"): [["p"], ["p", "--json"]],
     ("doctor",): [["--batch", "5000"], ["S", "--batch", "5000", "--json"], [FOREIGN]],
+    ("group", "add-member"): [["S", "G", FOREIGN], ["S", "BAD", "m1"]],
+    ("group", "create"): [["S", "G", "--partitions", "2", "--member", FOREIGN], ["S", FOREIGN, "--partitions", "2"]],
+    ("group", "info"): [["S", "G"], ["S", "G", "--json"], ["S", "BAD"], ["S", FOREIGN]],
+    ("group", "ls"): [["S"], ["S", "--json"], [FOREIGN]],
+    ("group", "remove-member"): [["S", FOREIGN, "m1"]],
+    ("group", "rm"): [["S", FOREIGN, "--yes"]],
+    ("group", "step-down"): [["S", "G", FOREIGN]],
+    ("group", "watch"): [["S", "BAD"], ["S", FOREIGN]],
     ("kv", "add"): [[FOREIGN]],
     ("kv", "create"): [["B", FOREIGN, "1"]],
     ("kv", "del"): [["B", FOREIGN]],

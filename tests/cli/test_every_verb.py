@@ -70,6 +70,13 @@ STEPS = [
     step("consumer pause ORDERS billing 1h"),
     step("consumer resume ORDERS billing"),
     step("consumer rm ORDERS billing --yes"),
+    step("group create ORDERS billing --partitions 6 --filter orders.* --member m1"),
+    step("group ls ORDERS"),
+    step("group info ORDERS billing"),
+    step("group add-member ORDERS billing m2"),
+    step("group remove-member ORDERS billing m2"),
+    step("group step-down ORDERS billing m1"),
+    step("group rm ORDERS billing --yes"),
     step("sink parquet ORDERS archive"),
     step("sink delta ORDERS table"),
     step("sink iceberg ORDERS db.orders --catalog test"),
@@ -107,7 +114,7 @@ STEPS = [
     step("stream rm ORDERS --yes"),
 ]
 # Subcommands that run until they are stopped: their tests are below. `load` has its own file.
-FOLLOWING = {("kv", "watch"), ("serve",), ("load",)}
+FOLLOWING = {("kv", "watch"), ("group", "watch"), ("serve",), ("load",)}
 
 
 @pytest.fixture
@@ -124,6 +131,10 @@ def prepare(words: list[str], url: str, monkeypatch: pytest.MonkeyPatch) -> None
     with jetarrow.sync.connect(url) as nc:
         if words[:2] == ["consumer", "ls"]:
             nc.jetstream().add_consumer("ORDERS", durable_name="billing")
+        if words[:2] == ["group", "step-down"]:
+            nc.jetstream().add_consumer(
+                "ORDERS-billing", name="m1", priority_groups=["PCG"], priority_policy="pinned_client"
+            )
         if words[:2] == ["object", "clean"]:
             nc.jetstream().publish("$O.FILES.C.left", b"12345")
     if words == ["publish", "orders.lines"]:

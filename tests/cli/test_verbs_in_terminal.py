@@ -48,6 +48,13 @@ RUNS: list[tuple[tuple[str, ...], list[str], str]] = [
     (("consumer", "pause"), ["S", "C", "1h"], "paused consumer C"),
     (("consumer", "resume"), ["S", "C"], "C"),
     (("consumer", "rm"), ["S", "C", "--yes"], "C"),
+    (("group", "create"), ["S", "G", "--partitions", "2", "--member", "m1"], "created elastic group G"),
+    (("group", "ls"), ["S"], "G"),
+    (("group", "info"), ["S", "G"], "m1"),
+    (("group", "add-member"), ["S", "G", "m2"], "added m2 to group G"),
+    (("group", "remove-member"), ["S", "G", "m2"], "removed m2 from group G"),
+    (("group", "step-down"), ["S", "G", "m1"], "unpinned the client of member m1"),
+    (("group", "rm"), ["S", "G", "--yes"], "removed group G"),
     (("doctor",), ["S"], "no findings"),
     (("sink", "parquet"), ["S", "archive"], "wrote 5,003 rows"),
     (("sink", "verify"), ["archive"], "verified 5,003 rows"),
@@ -95,6 +102,7 @@ RUNS: list[tuple[tuple[str, ...], list[str], str]] = [
 # Subcommands that end with Ctrl-C, their arguments, and a text that is shown before.
 FOLLOWING = [
     (("kv", "watch"), ["W"], "key"),
+    (("group", "watch"), ["W", "G"], "m1"),
     (("serve",), ["--port", "0"], "nats://"),
     (("lag",), ["--serve", ":0"], "http://"),
 ]
@@ -131,6 +139,8 @@ def test_subcommands_succeed_in_a_terminal(here: Path, server: NatsServer) -> No
         for path, arguments, text in RUNS:
             if path == ("consumer", "ls"):
                 nc.jetstream().add_consumer("S", durable_name="C")
+            if path == ("group", "step-down"):
+                nc.jetstream().add_consumer("S-G", name="m1", priority_groups=["PCG"], priority_policy="pinned_client")
             code, shown = run_in_terminal(*path, *arguments)
             if code or text not in shown:
                 failed.append(f"{' '.join(path)}: exit code {code}, {shown[-300:]!r}")
@@ -143,6 +153,9 @@ def test_following_subcommands_end_with_ctrl_c_in_a_terminal(
 ) -> None:
     if path == ("kv", "watch"):
         assert main(["kv", "add", "W"]) == main(["kv", "put", "W", "key", "1"]) == 0
+    if path == ("group", "watch"):
+        assert main(["stream", "add", "W", "--subjects", "w.>"]) == 0
+        assert main(["group", "create", "W", "G", "--partitions", "2", "--member", "m1"]) == 0
     with Terminal(*path, *arguments) as terminal:
         terminal.until(text)
         os.kill(terminal.process.pid, signal.SIGINT)

@@ -11,6 +11,9 @@ from jetarrow.cli import (
     consumer,
     context,
     doctor,
+    group,
+    group_create,
+    group_watch,
     kv,
     lag,
     latest,
@@ -37,12 +40,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# Streams, their consumers, messages in and out, stores, and the server.
+# Streams, their consumers and groups, messages in and out, stores, and the server.
 for module in (
     serve,
     context,
     stream,
     consumer,
+    group,
+    group_create,
+    group_watch,
     lag,
     publish,
     load,

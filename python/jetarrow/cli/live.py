@@ -8,7 +8,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from jetarrow.sync import JetStream
 
+_T = TypeVar("_T")
 # Shortest interval in seconds.
 _SHORTEST = 0.1
 
@@ -61,9 +62,20 @@ def redraw(js: JetStream, seconds: float, screen: Callable[[Sample, Sample, int]
         seconds: Time between two samples.
         screen: Returns the screen of two samples for a terminal of the given number of lines.
     """
+    redraw_states(lambda: take_sample(js), seconds, screen)
+
+
+def redraw_states(take: Callable[[], _T], seconds: float, screen: Callable[[_T, _T, int], RenderableType]) -> None:
+    """Draw the screen of the last two states until q is pressed.
+
+    Args:
+        take: Returns the state.
+        seconds: Time between two states.
+        screen: Returns the screen of two states for a terminal of the given number of lines.
+    """
     from rich.live import Live
 
-    before = after = take_sample(js)
+    before = after = take()
     console = output.console()
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
         terminal.guard_proxies()
@@ -71,7 +83,7 @@ def redraw(js: JetStream, seconds: float, screen: Callable[[Sample, Sample, int]
             live.update(screen(before, after, console.height), refresh=True)
             if pressed(seconds) == "q":
                 return
-            before, after = after, take_sample(js)
+            before, after = after, take()
 
 
 def table_parts(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], most: int | None) -> list[RenderableType]:

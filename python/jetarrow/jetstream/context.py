@@ -8,7 +8,7 @@ from jetarrow.jetstream import models
 from jetarrow.jetstream.api import HasSession
 from jetarrow.jetstream.dead_letters import DeadLetterVerbs
 from jetarrow.jetstream.fetch import PullSubscription
-from jetarrow.jetstream.kv.key_values import KeyValues
+from jetarrow.jetstream.groups.groups import ConsumerGroups
 from jetarrow.jetstream.manager import JetStreamManager
 from jetarrow.jetstream.objects.object_stores import ObjectStores
 from jetarrow.jetstream.pipes.pipes import Pipes
@@ -21,7 +21,9 @@ from jetarrow.jetstream.table import PublishTable
 # The verbs are inherited, not delegated to parts. Delegation by a descriptor costs 0.2 us per call (measured: lookup
 # and call take 0.27 us instead of 0.05 us), 4 % of a `publish_async`. Bound methods stored on each context cost only
 # 0.02 us, but would hide the overrides of a subclass. nats-py's context has its verbs on the class, too.
-class JetStreamContext(KeyValues, ObjectStores, PublishTable, IcebergSinks, Pipes, DeadLetterVerbs, JetStreamManager):
+class JetStreamContext(
+    ConsumerGroups, ObjectStores, PublishTable, IcebergSinks, Pipes, DeadLetterVerbs, JetStreamManager
+):
     """JetStream on a connection. Created by `nc.jetstream()`."""
 
     PullSubscription = PullSubscription

@@ -31,6 +31,14 @@ from jetarrow.jetstream.api_errors import (
     TooManyRequestsError,
     WrongLastSequenceError,
 )
+from jetarrow.jetstream.group_errors import (
+    GroupChangedError,
+    GroupConfigError,
+    GroupError,
+    GroupMemberError,
+    GroupNotFoundError,
+    GroupPinLostError,
+)
 from jetarrow.jetstream.pipe_errors import PipeError, PipeFencedError, PipePositionLostError, PipeReplayError
 from jetarrow.jetstream.position_errors import DataLossError, StreamRecreatedError, StreamRolledBackError
 from jetarrow.jetstream.remedies import remedy_of
@@ -76,6 +84,12 @@ __all__ = [
     "DigestMismatchError",
     "Error",
     "FetchTimeoutError",
+    "GroupChangedError",
+    "GroupConfigError",
+    "GroupError",
+    "GroupMemberError",
+    "GroupNotFoundError",
+    "GroupPinLostError",
     "InvalidBucketNameError",
     "InvalidKeyError",
     "InvalidObjectNameError",

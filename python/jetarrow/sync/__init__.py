@@ -19,6 +19,7 @@ from jetarrow.sync.client import Client, connect
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
+from jetarrow.sync.groups import ConsumerGroup, GroupBatch, GroupMember
 from jetarrow.sync.handles import Advisories, Consumer, Stream
 from jetarrow.sync.kv import KeyValue, KeyWatcher
 from jetarrow.sync.manager import JetStreamManager
@@ -36,7 +37,10 @@ __all__ = [
     "Advisories",
     "Client",
     "Consumer",
+    "ConsumerGroup",
     "DeadLetters",
+    "GroupBatch",
+    "GroupMember",
     "JetStream",
     "JetStreamManager",
     "KeyValue",

@@ -13,6 +13,7 @@ from jetarrow.jetstream.messages import REQUEST_MESSAGES
 from jetarrow.sync.blocking import blocking, forwarded, iterate_messages, iterated, with_signature_of, wrapped
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import PullSubscription, Reader
+from jetarrow.sync.groups import ConsumerGroup, GroupMember
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.objects import ObjectStore
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from os import PathLike
 
+    from jetarrow.jetstream.groups.option_types import MemberKeywords
     from jetarrow.jetstream.models import PubAck
     from jetarrow.jetstream.option_types import (
         BindOptions,
@@ -148,6 +150,14 @@ class JetStream(JetStreamManager):
         self, source: str, target: str, function: PipeFunction | str, *, name: str, **options: Unpack[PipeKeywords]
     ) -> Pipe:
         return Pipe(self._inner.pipe(source, target, function, name=name, **options))
+
+    create_consumer_group = wrapped(JetStreamContext.create_consumer_group, ConsumerGroup)
+    open_consumer_group = wrapped(JetStreamContext.open_consumer_group, ConsumerGroup)
+    consumer_groups = wrapped(JetStreamContext.consumer_groups, lambda found: list(map(ConsumerGroup, found)))
+
+    @with_signature_of(JetStreamContext.consumer_group)
+    def consumer_group(self, stream: str, name: str, *, member: str, **options: Unpack[MemberKeywords]) -> GroupMember:  # noqa: D102
+        return GroupMember(self._inner.consumer_group(stream, name, member=member, **options))
 
     @with_signature_of(JetStreamContext.latest)
     def latest(  # noqa: D102

@@ -7,16 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from jetarrow.core.errors import Error
+from jetarrow.jetstream.group_errors import GroupConfigError as GroupConfigError
 
 GroupKind: TypeAlias = Literal["static", "elastic"]
 BUCKETS: dict[GroupKind, str] = {"static": "static-consumer-groups", "elastic": "elastic-consumer-groups"}
 # Priority group of every member's consumer.
 PRIORITY_GROUP = "PCG"
-
-
-class GroupConfigError(Error):
-    """The configuration of a consumer group is invalid, or its stored entry is no such configuration."""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING
 
-from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import BucketNotFoundError, KeyNotFoundError, NotFoundError
+from jetarrow.jetstream.group_errors import GroupNotFoundError as GroupNotFoundError
 from jetarrow.jetstream.groups.config import (
     BUCKETS,
     PRIORITY_GROUP,
@@ -22,13 +22,13 @@ from jetarrow.jetstream.groups.config import (
 )
 from jetarrow.jetstream.groups.partitions import transform
 from jetarrow.jetstream.kv.key_values import KeyValues
+from jetarrow.jetstream.literals import check_literal
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.kv.key_value import KeyValue
 
 
-class GroupNotFoundError(Error):
-    """There is no consumer group of this name for the stream."""
+KINDS: tuple[GroupKind, ...] = ("elastic", "static")
 
 
 class GroupContext(KeyValues):
@@ -236,3 +236,25 @@ async def create_group(js: GroupContext, stream: str, name: str, config: GroupCo
     # If this fails, a second call creates the rest: the work queue may be another client's, with messages.
     await bucket.put(group.key, config.to_json())
     return group
+
+
+async def open_group(js: GroupContext, stream: str, name: str, kind: GroupKind | None) -> ConsumerGroup:
+    """Returns a group that exists, of a kind or of either; raises as `open_consumer_group`."""
+    if kind is not None:
+        check_literal("kind", kind, GroupKind)
+    found: list[ConsumerGroup] = []
+    for one in (kind,) if kind else KINDS:
+        group = ConsumerGroup(js, stream, name, one)
+        try:
+            await group.info()
+        except GroupNotFoundError:
+            continue
+        found.append(group)
+    if len(found) > 1:
+        raise GroupConfigError(f"stream {stream!r} has an elastic and a static group {name!r}: give kind=")
+    if not found:
+        raise GroupNotFoundError(
+            f"stream {stream!r} has no {f'{kind} ' if kind else ''}consumer group {name!r}: create it with"
+            " js.create_consumer_group()"
+        )
+    return found[0]

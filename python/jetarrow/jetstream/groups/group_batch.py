@@ -1,0 +1,68 @@
+"""Batches of a member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from jetarrow import _jetarrow
+from jetarrow.jetstream.batch import MessageBatch
+from jetarrow.jetstream.batch_collector import ConcatenatedBatch, HeldBatch, PendingAcks
+from jetarrow.jetstream.groups.order import Release
+from jetarrow.jetstream.literals import AckVerb
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.groups.member import GroupMember
+
+
+class GroupBatch(HeldBatch):
+    """Messages of one partition of a consumer group, in their order.
+
+    Acknowledgements raise `GroupPinLostError` if the messages belong to another program or member by then.
+    """
+
+    def __init__(
+        self,
+        member: GroupMember,
+        native: _jetarrow.Batch,
+        hold: PendingAcks,
+        release: Release[_jetarrow.Batch],
+    ) -> None:
+        super().__init__(member._session, native, hold)
+        self._member, self._release = member, release
+
+    @property
+    def partition(self) -> int:
+        """Number of the partition."""
+        return self._release.partition
+
+    def _like(self, native: _jetarrow.Batch) -> MessageBatch:
+        return GroupBatch(self._member, native, self._hold, self._release)
+
+    async def _ack(self, kind: AckVerb, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
+        session, order, release = self._session, self._member._order, self._release
+        chosen = self._by_part(rows)
+        await self._member._check_pin(release.epoch)
+        deadline = session.now() + options.get("confirm", 0.0)
+        for part, own in chosen:
+            if kind != "in_progress":
+                # Before it is sent: rows that the server has taken must not count as in work here.
+                seqs = part.seqs.to_pylist() if own is None else [part.seqs[row] for row in own]
+                known = [seq for seq in seqs if seq is not None]
+                self._hold.settle(known)
+                if kind == "nak":
+                    due = session.now() + (options.get("delay") or 0.0)
+                    order.rejected(release.epoch, release.partition, known, due=due)
+                else:
+                    order.acknowledged(release.epoch, known)
+            if "confirm" in options:
+                options["confirm"] = max(deadline - session.now(), 0.001)
+            await session.run(session.native.ack_rows(part, kind, own, **options))
+
+
+def group_batch(member: GroupMember, release: Release[_jetarrow.Batch]) -> tuple[GroupBatch, PendingAcks]:
+    """Returns the batch of released rows, and what keeps them in progress while the batch exists."""
+    hold = PendingAcks(member._session)
+    hold.parts = [part.rows for part in release.parts]
+    native: Any = hold.parts[0] if len(hold.parts) == 1 else ConcatenatedBatch(hold.parts)
+    return GroupBatch(member, native, hold, release), hold

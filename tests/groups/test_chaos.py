@@ -1,0 +1,158 @@
+"""Members as processes: kills, hangs and changes of the membership."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import jetarrow.sync
+import pytest
+from jetarrow.server import NatsServer
+
+from ..tools import wait_until
+from .program import Program
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGSTOP")
+
+# Longest time for which two programs work on one message, besides a hang: the work on a batch of the former one, until
+# its acknowledgement is refused. On a busy machine a process waits for the processor meanwhile.
+BOUND = 3.0
+
+
+@pytest.fixture
+def js(own_sync: jetarrow.sync.JetStream) -> jetarrow.sync.JetStream:
+    own_sync.add_stream(name="ORDERS", subjects=["orders.>"])
+    return own_sync
+
+
+@pytest.fixture
+def programs() -> Iterator[list[Program]]:
+    found: list[Program] = []
+    yield found
+    for program in found:
+        program.kill()
+
+
+def publish(js: jetarrow.sync.JetStream, keys: int, rounds: range) -> None:
+    for number in rounds:
+        for key in range(keys):
+            js.publish_async(f"orders.k{key}", f"{key} {number}".encode())
+    js.publish_async_completed()
+
+
+def is_empty(js: jetarrow.sync.JetStream) -> bool:
+    info = js.stream_info("ORDERS-G")
+    return info.state.messages == 0 and not any(one.lag for one in info.sources or ())
+
+
+def assert_order(programs: list[Program], keys: int, rounds: int) -> None:
+    """Each key in its order, nothing lost, and nothing in work at two programs for longer than `BOUND`."""
+    work: dict[tuple[int, int], list[tuple[float, float, str, Program]]] = {}
+    for program in programs:
+        for batch in program.batches:
+            for text in batch["texts"]:
+                key, number = map(int, text.split())
+                work.setdefault((key, number), []).append((batch["start"], batch["end"], batch["error"], program))
+    for key in range(keys):
+        before = 0.0
+        for number in range(rounds):
+            tries = sorted(work.get((key, number), []), key=lambda one: one[0])
+            assert tries, f"message {number} of key {key} is lost"
+            # The try that counts is the last one: acknowledged, or by a program that was killed before it reported.
+            done = [one for one in tries if one[1] and not one[2]]
+            start = done[-1][0] if done else tries[-1][0]
+            assert done or tries[-1][3].was_killed, f"message {number} of key {key} was not acknowledged"
+            assert len(done) <= 1, f"message {number} of key {key} was acknowledged by two"
+            assert start >= before, f"message {number} of key {key} was overtaken"
+            before = start
+            for (_, end, _, program), (next_start, *_) in itertools.pairwise(tries):
+                hung = sum(max(0.0, till - max(since, next_start)) for since, till in program.stops)
+                assert end - next_start - hung < BOUND, f"message {number} of key {key} was in work twice"
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_another_program_takes_over_in_order(
+    how: str, js: jetarrow.sync.JetStream, own_server: NatsServer, programs: list[Program]
+) -> None:
+    js.create_consumer_group("ORDERS", "G", partitions=4, filter="orders.*", partition_by=[1], members=["m1"])
+    publish(js, 5, range(100))
+    for _ in range(2):
+        programs.append(Program(own_server.url, "m1", rows=20, work=0.004))
+        assert programs[-1].joined.wait(60)
+        wait_until(lambda: programs[0].batches)
+    first, second = programs
+    # The first program has batches in work and later rows fetched.
+    if how == "kill":
+        first.kill()
+    else:
+        first.stop(2.5)
+    publish(js, 5, range(100, 120))
+    wait_until(lambda: second.batches)
+    wait_until(lambda: is_empty(js), 60)
+    first.kill()
+    second.close()
+    if how == "stop":
+        # It woke with a batch in work, whose acknowledgement was refused.
+        assert "GroupPinLostError" in [batch["error"] for batch in first.batches]
+    assert_order(programs, 5, 120)
+
+
+def run_chaos(js: jetarrow.sync.JetStream, url: str, programs: list[Program], seconds: float) -> int:
+    """Kills, hangs, joins and leaves about every second. Returns the number of rounds that were published."""
+    chance = random.Random(7)
+    names = [f"m{number}" for number in range(6)]
+    group = js.create_consumer_group("ORDERS", "G", partitions=16, filter="orders.*", partition_by=[1], members=names)
+
+    def start(name: str) -> Program:
+        programs.append(Program(url, name, work=0.0005))
+        return programs[-1]
+
+    # Two of the six members have a second program.
+    running = [start(name) for name in [*names, "m0", "m1"]]
+    for program in running:
+        assert program.joined.wait(60)
+    rounds, present = 0, set(names)
+    deadline = time.monotonic() + seconds
+    hangs: list[threading.Thread] = []
+    while time.monotonic() < deadline:
+        publish(js, 24, range(rounds, rounds + 10))
+        rounds += 10
+        match chance.choice(["kill", "hang", "leave", "join"]):
+            case "kill":
+                slot = chance.randrange(len(running))
+                running[slot].kill()
+                running[slot] = start(running[slot].member)
+            case "hang":
+                hangs.append(threading.Thread(target=chance.choice(running).stop, args=(2.0,)))
+                hangs[-1].start()
+            case "leave" if len(present) > 2:
+                name = chance.choice(sorted(present))
+                present.remove(name)
+                group.remove_member(name)
+            case _:
+                present |= {(name := chance.choice(names))}
+                group.add_member(name)
+        time.sleep(1.0)
+    for hang in hangs:
+        hang.join()
+    for name in names:
+        group.add_member(name)
+    wait_until(lambda: is_empty(js), 90)
+    for program in running:
+        program.close()
+    return rounds
+
+
+def test_order_holds_in_chaos(js: jetarrow.sync.JetStream, own_server: NatsServer, programs: list[Program]) -> None:
+    assert_order(programs, 24, run_chaos(js, own_server.url, programs, 10))
+
+
+@pytest.mark.slow
+def test_order_holds_in_long_chaos(
+    js: jetarrow.sync.JetStream, own_server: NatsServer, programs: list[Program]
+) -> None:
+    assert_order(programs, 24, run_chaos(js, own_server.url, programs, 180))
