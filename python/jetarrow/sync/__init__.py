@@ -30,6 +30,7 @@ from jetarrow.sync.subscription import PushSubscription, Subscription
 
 if TYPE_CHECKING:
     from jetarrow.sync.system import System
+    from jetarrow.sync.workers import Worker, worker
 
 __all__ = [
     "Advisories",
@@ -52,7 +53,9 @@ __all__ = [
     "Stream",
     "Subscription",
     "System",
+    "Worker",
     "connect",
+    "worker",
 ]
 
 if not TYPE_CHECKING:
@@ -63,4 +66,8 @@ if not TYPE_CHECKING:
             from jetarrow.sync.system import System
 
             return System
+        if name in ("Worker", "worker"):
+            from jetarrow.sync import workers
+
+            return getattr(workers, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
