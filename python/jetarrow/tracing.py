@@ -187,7 +187,7 @@ def processing(tracer: Tracer, received: Any, consumer: str, *, count: int) -> I
     from opentelemetry.trace import SpanKind
 
     batched = not hasattr(received, "reply")
-    about = {
+    about: dict[str, str | int] = {
         **_attributes("process"),
         "messaging.batch.message_count": count,
         "messaging.consumer.group.name": consumer,

@@ -79,5 +79,7 @@ def worker(  # noqa: D103
     given: Any = options
     plan = Plan(stream=stream, durable=durable, handler=handler, batch_handler=batch_handler, **given)
     if plan.is_async or inspect.isasyncgenfunction(plan.call):
-        raise TypeError("the handler of jetarrow.sync.worker must be a plain function; use jetarrow.worker for coroutines")
+        raise TypeError(
+            "the handler of jetarrow.sync.worker must be a plain function; use jetarrow.worker for coroutines"
+        )
     return Worker(ThreadWorker(js._inner, plan, tracer=tracing.tracer_of(js), wrap=MessageBatch))

@@ -341,9 +341,7 @@ class Core:
             running = sum(len(item.seqs) for item in ledger.running)
             held = sum(len(item.seqs) for item in ledger.held())
             held += len(self.held_back) if self.held_back is not None else 0
-            return replace(
-                self.metrics, in_progress=running, buffered=held - running, duplicates=ledger.duplicates
-            )
+            return replace(self.metrics, in_progress=running, buffered=held - running, duplicates=ledger.duplicates)
 
     def handle(self, item: Item) -> Any:
         """Calls the handler, and returns its result."""

@@ -53,7 +53,10 @@ class WorkerMetrics:
 def as_text(metrics: WorkerMetrics, *, stream: str, consumer: str, is_healthy: bool) -> str:
     """Returns metrics in the Prometheus text format."""
     where = labels(stream=stream, consumer=consumer)
-    lines = [*family("jetarrow_worker_healthy", "1 if the worker is healthy."), f"jetarrow_worker_healthy{where} {int(is_healthy)}"]
+    lines = [
+        *family("jetarrow_worker_healthy", "1 if the worker is healthy."),
+        f"jetarrow_worker_healthy{where} {int(is_healthy)}",
+    ]
     for name, text, grows in _METRICS:
         full = f"jetarrow_worker_{name}{'_total' if grows else ''}"
         lines += [*family(full, text, "counter" if grows else "gauge"), f"{full}{where} {getattr(metrics, name)}"]

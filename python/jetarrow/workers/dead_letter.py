@@ -79,7 +79,7 @@ class DeadLetterStore:
         """
         if self._target is None:
             return
-        batched = len(item.seqs) > 1 or item.deliveries is not None and not hasattr(item.message, "reply")
+        batched = len(item.seqs) > 1 or (item.deliveries is not None and not hasattr(item.message, "reply"))
         rows = [item.message[row] for row in range(len(item.seqs))] if batched else [item.message]
         write = self._advisory if self._target is True else self._copy
         made = [
@@ -91,7 +91,10 @@ class DeadLetterStore:
             subject if self._target is True else str(self._target),
             [payload for payload, _ in made],
             headers=[headers for _, headers in made],
-            msg_ids=[f"dead:{self._stream}:{self._consumer}:{seq}:{attempt}" for seq, attempt in zip(item.seqs, item.attempts, strict=True)],
+            msg_ids=[
+                f"dead:{self._stream}:{self._consumer}:{seq}:{attempt}"
+                for seq, attempt in zip(item.seqs, item.attempts, strict=True)
+            ],
         )
         if not result.ok:
             raise result.errors[0] if isinstance(result.errors[0], Error) else Error(str(result.errors[0]))

@@ -1,6 +1,6 @@
 """Decisions on the messages that a worker holds: a state machine without I/O and without a clock.
 
-The caller passes times, executes the returned decisions, and guards the object with a lock. `tests/worker/test_model.py`
+The caller passes times, executes the decisions, and guards the object with a lock. `tests/worker/test_model.py`
 drives it against a model of a server.
 """
 
@@ -187,6 +187,8 @@ class Ledger:
                 return (Decision(Step.ACK, item),)
             return (Decision(Step.ACK, item), *self._remove(item))
         if verdict is Verdict.INTERRUPTED:
+            # Before `stop`, so that no later message of its key begins.
+            self.is_stopping = True
             return (Decision(Step.NAK, item), *self._remove(item))
         if verdict is Verdict.REJECTED or (len(item.seqs) == 1 and self.retry.is_last(item.attempts[0])):
             item.reason = reason
@@ -266,7 +268,9 @@ class Ledger:
         """
         self.is_stopping = True
         behind = {item.key for item in self.running} if self.ordered else set()
-        idle = [item for item in self._items if item not in self.running and (not self.ordered or item.key not in behind)]
+        idle = [
+            item for item in self._items if item not in self.running and (not self.ordered or item.key not in behind)
+        ]
         self.ready.clear()
         self._waiting.clear()
         for item in idle:

@@ -78,7 +78,9 @@ class Plan:
         if key is None:
             return
         if self.batch_handler is not None:
-            raise ValueError("key= is for handler=: a batch has messages of many keys, which only the handler can order")
+            raise ValueError(
+                "key= is for handler=: a batch has messages of many keys, which only the handler can order"
+            )
         if isinstance(key, str) and key != "subject":
             raise ValueError(f"key must be 'subject', a number of a wildcard or a function, not {key!r}")
         if not isinstance(key, str) and not callable(key):
@@ -116,7 +118,9 @@ class Plan:
             return key
         if key == "subject":
             return _subject
-        stars = [place for place, token in enumerate(filters[0].split(".")) if token == "*"] if len(filters) == 1 else []
+        stars = (
+            [place for place, token in enumerate(filters[0].split(".")) if token == "*"] if len(filters) == 1 else []
+        )
         number = int(key)
         if not 1 <= number <= len(stars):
             raise ValueError(

@@ -77,9 +77,7 @@ class Puller:
             )
             self._succeeded()
             return core.arrive_batch(batch) if len(batch) else ()
-        messages = await core.sub.fetch(
-            1 if self._is_too_large else room, timeout=self._wait, max_bytes=most_bytes
-        )
+        messages = await core.sub.fetch(1 if self._is_too_large else room, timeout=self._wait, max_bytes=most_bytes)
         self._succeeded()
         return core.arrive(messages, requested)
 

@@ -58,7 +58,7 @@ class Backoff:
         """Seconds between this attempt and the next; the first is 1."""
         # An exponent above 1,000 overflows a float; the maximum is reached long before.
         delay = min(self.initial * self.factor ** min(attempt - 1, 64), self.maximum)
-        return delay * (1.0 + random.random() * self.jitter)  # noqa: S311  # spreads load
+        return delay * (1.0 + random.random() * self.jitter)  # spreads load
 
 
 class Reject(Exception):

@@ -23,7 +23,7 @@ def handled(stop: Callable[[], object], *, wanted: bool) -> Iterator[None]:
         stop: Called in the main thread, between two instructions of any code: it must take no lock.
         wanted: False changes nothing.
     """
-    former: dict[int, Any] = {}
+    former: dict[signal.Signals, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop()

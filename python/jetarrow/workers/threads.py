@@ -84,10 +84,7 @@ class ThreadRunners:
     def _run(self) -> None:
         core = self._core
         while (item := self._take()) is not None:
-            if item.reason is None:
-                decisions = self._call(item)
-            else:
-                decisions = (Decision(Step.BURY, item),)
+            decisions = self._call(item) if item.reason is None else (Decision(Step.BURY, item),)
             run_to_completion(core.settle(decisions, self._context))
             with self._work:
                 core.active -= 1
