@@ -26,6 +26,7 @@ PAIRS = {
     "Publisher": "Publisher",
     "Reader": "Reader",
     "Sink": "Sink",
+    "Worker": "Worker",
     "DeadLetters": "DeadLetters",
     "MessageBatch": "MessageBatch",
     "Msg": "Msg",
@@ -85,7 +86,13 @@ def without_waiting(nc: Any, stream: str) -> Held:
         "Sink": js.to_parquet(stream, "never-opened"),
         "Advisories": js.advisories(),
         "System": nc.system(),
+        "Worker": worker(nc).worker(js, stream, durable="c", handler=print),
     }
+
+
+def worker(nc: Any) -> Any:
+    """Returns the module whose `worker` is of the client's face."""
+    return jetarrow if isinstance(nc, jetarrow.Client) else jetarrow.sync
 
 
 @pytest.fixture

@@ -109,6 +109,8 @@ def slow(msg):
     if msg.data == b"slow":
         open("begun", "w").close()
         time.sleep(1)
+    else:
+        time.sleep(0.002)
     record(msg)
 
 async def slow_async(msg):
@@ -119,7 +121,7 @@ async def slow_async(msg):
         await asyncio.sleep(0.001)
     record(msg)
 
-options = {"durable": "w", "ack_wait": 1, "concurrency": 5, "key": key or None}
+options = {"durable": "w", "ack_wait": 4 if key else 1, "concurrency": 5, "key": key or None}
 
 async def main():
     async with await jetarrow.connect(url, max_reconnect_attempts=0) as nc:
@@ -186,8 +188,9 @@ def test_order_of_a_key_holds_over_a_kill(face: str, own_server: NatsServer, tmp
         js.add_stream(name="S", subjects=["S.>"])
         js.publish_batch([f"S.{n % 4}" for n in range(600)], [b""] * 600).raise_for_errors()
         for kill in range(2):
+            before = len(seen(tmp_path))
             with child(face, own_server.url, tmp_path, "subject") as process:
-                wait_until(lambda before=len(seen(tmp_path)): len(seen(tmp_path)) > before + 50)
+                wait_until(lambda before=before: len(seen(tmp_path)) > before + 50)
                 if not kill:
                     process.send_signal(signal.SIGKILL)
                     process.wait(30)

@@ -13,12 +13,12 @@ from typing import Any
 import jetarrow
 import jetarrow.sync
 import pytest
-from .faces import FACES, running
 from jetarrow import Backoff, Reject
 from jetarrow.errors import Error
 from jetarrow.js.errors import NotFoundError
 
 from ..tools import fill_sync, wait_until
+from .faces import FACES, running
 
 QUICK = Backoff(initial=0.02, factor=1, attempts=3)
 each_face = pytest.mark.parametrize("face", FACES)
@@ -70,7 +70,9 @@ def test_worker_retries_and_makes_dead_letters(
         wait_until(lambda: finished(sync_js, stream))
         wait_until(lambda: run.worker.metrics().dead == 2)
     assert attempts == {b"good": 1, b"later": 3, b"never": 3, b"reject": 1}
-    letters = {row["data"]: (row["consumer"], row["kind"], row["reason"], row["deliveries"]) for row in dead(sync_js, stream)}
+    letters = {
+        row["data"]: (row["consumer"], row["kind"], row["reason"], row["deliveries"]) for row in dead(sync_js, stream)
+    }
     assert letters == {
         b"never": ("w", "terminated", "OSError: the database is away", 3),
         b"reject": ("w", "terminated", "not JSON", 1),
@@ -204,8 +206,9 @@ def test_exception_that_is_no_exception_ends_the_worker_and_returns_the_message(
     with running(face, nats_url, stream, handler=handle) as run:
         run.thread.join(30)
         assert isinstance(run.error, SystemExit)
+    # Returned at once, and perhaps once more by the ending worker.
     (message,) = sync_js.pull_subscribe_bind("w", stream).fetch(1)
-    assert message.metadata.num_delivered == 2
+    assert message.metadata.num_delivered >= 2
 
 
 @each_face

@@ -240,6 +240,19 @@ class Core:
                 left.append(decision)
         return tuple(left)
 
+    def acknowledge(self, decisions: tuple[Decision, ...], context: Context) -> bool:
+        """Sends the ack of one handled message, the usual case, without a coroutine; False if `settle` is needed."""
+        if len(decisions) != 1 or decisions[0].step is not Step.ACK or self.is_batch or self.plan.confirm:
+            return False
+        message = decisions[0].item.message
+        if message._claim():
+            try:
+                self.session.native.ack_one(context.loop, message.reply, "ack")
+            except Error as error:
+                # The server redelivers it.
+                log.warning("could not send ack for %s: %s", self.name_of(decisions[0].item), error)
+        return True
+
     async def settle(self, decisions: tuple[Decision, ...], context: Context) -> None:
         """Executes decisions, and those that follow from them."""
         todo = list(decisions)

@@ -190,8 +190,6 @@ class Worker:
             self._room.set()
 
     def _on_thread_progress(self) -> None:
-        if self._core.ledger.ready:
-            self._runners.wake()
         if self._waits or self._state == state.DRAINING:
             self._from_thread(self._room.set)
 

@@ -97,7 +97,7 @@ class TaskRunners:
                     decisions = await self._call(item)
                 else:
                     decisions = (Decision(Step.BURY, item),)
-                if decisions:
+                if decisions and not core.acknowledge(decisions, self._context):
                     await core.settle(decisions, self._context)
                     if decisions[0].step in (Step.WAIT, Step.BURY):
                         self._on_wait()

@@ -42,7 +42,7 @@ class ThreadWorker:
         self._notices: queue.SimpleQueue[None] = queue.SimpleQueue()
         # A second stop ends the drain.
         self._stops = 0
-        self._is_stopping = False
+        self._is_stopping = self._waits = False
 
     def __repr__(self) -> str:
         return f"<Worker {self._plan.durable} of stream {self._plan.stream}, {self._state}>"
@@ -138,8 +138,10 @@ class ThreadWorker:
                 else:
                     self._puller.alive = time.monotonic()
                     with self._room:
+                        self._waits = True
                         if not self._core.ledger.room():
                             self._room.wait(0.1)
+                        self._waits = False
         except Exception as error:
             self._core.fail(error)
             self.stop()
@@ -157,11 +159,11 @@ class ThreadWorker:
         self._runners.wake()
 
     def _on_progress(self) -> None:
-        if self._core.ledger.ready:
-            self._runners.wake()
-        with self._room:
-            if self._state == state.DRAINING or self._core.ledger.room():
-                self._room.notify()
+        # `_pull` sets `_waits` under the lock before it looks at the room, so that no change is missed.
+        if self._waits or self._state == state.DRAINING:
+            with self._room:
+                if self._state == state.DRAINING or self._core.ledger.room():
+                    self._room.notify()
 
     def _drain(self, wait: float) -> None:
         core = self._core

@@ -82,15 +82,24 @@ class ThreadRunners:
             self._work.notify_all()
 
     def _run(self) -> None:
-        core = self._core
-        while (item := self._take()) is not None:
+        core, ledger = self._core, self._core.ledger
+        item = self._take()
+        while item is not None:
             decisions = self._call(item) if item.reason is None else (Decision(Step.BURY, item),)
-            run_to_completion(core.settle(decisions, self._context))
+            if not core.acknowledge(decisions, self._context):
+                run_to_completion(core.settle(decisions, self._context))
+                if any(decision.step in (Step.WAIT, Step.BURY) for decision in decisions):
+                    self._on_wait()
+                # The parts of a batch are for several threads.
+                self.wake()
             with self._work:
                 core.active -= 1
-            if any(decision.step in (Step.WAIT, Step.BURY) for decision in decisions):
-                self._on_wait()
+                item = ledger.take(time.monotonic())
+                if item is not None:
+                    core.active += 1
             self._on_progress()
+            if item is None:
+                item = self._take()
 
     def _take(self) -> Item | None:
         with self._work:
