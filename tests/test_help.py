@@ -20,6 +20,7 @@ DELEGATES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sync.Client.connect": (jetarrow.sync.Client.connect, jetarrow.Client.connect),
     "jetstream_manager": (jetarrow.Client.jetstream_manager, jetarrow.Client.jetstream),
     "sync.Client.jetstream_manager": (jetarrow.sync.Client.jetstream_manager, jetarrow.Client.jetstream),
+    "sync.worker": (jetarrow.sync.worker, jetarrow.worker),
     "latest": (JetStreamContext.latest, JetStreamContext.latest),
     "to_delta": (JetStreamContext.to_delta, JetStreamContext.to_delta),
     "to_iceberg": (JetStreamContext.to_iceberg, JetStreamContext.to_iceberg),

@@ -30,6 +30,8 @@ from jetarrow.publisher import Publisher
 from jetarrow.system import System
 from jetarrow.system import option_types as system_types
 from jetarrow.system.requests import selection
+from jetarrow.workers import option_types as worker_types
+from jetarrow.workers import worker
 
 DICTIONARIES = {
     name: value
@@ -42,6 +44,7 @@ DICTIONARIES = {
         pipe_types,
         sink_types,
         system_types,
+        worker_types,
     )
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
@@ -122,6 +125,10 @@ EXPECTED = {
     "SyncConnectOptions": {
         name: re.sub(r"(Error)?Callback(?= \|)", r"Plain\g<0>", text) if name in CALLBACKS else text
         for name, text in CONNECT.items()
+    },
+    "WorkerOptions": {
+        **keywords(worker, "js", "stream", "durable", "handler", "batch_handler"),
+        "key": "Callable[[Any], Hashable] | str | int | None",
     },
     "SubscribeOptions": keywords(Client.subscribe, "subject", "queue", "cb", "future"),
     "JetStreamOptions": keywords(JetStreamContext.__init__, "conn"),

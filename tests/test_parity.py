@@ -27,6 +27,7 @@ PAIRS = {
     "Reader": "Reader",
     "Sink": "Sink",
     "Pipe": "Pipe",
+    "Worker": "Worker",
     "DeadLetters": "DeadLetters",
     "MessageBatch": "MessageBatch",
     "Msg": "Msg",
@@ -87,7 +88,13 @@ def without_waiting(nc: Any, stream: str) -> Held:
         "Pipe": js.pipe(stream, stream, print, name="p"),
         "Advisories": js.advisories(),
         "System": nc.system(),
+        "Worker": worker(nc).worker(js, stream, durable="c", handler=print),
     }
+
+
+def worker(nc: Any) -> Any:
+    """Returns the module whose `worker` is of the client's face."""
+    return jetarrow if isinstance(nc, jetarrow.Client) else jetarrow.sync
 
 
 @pytest.fixture

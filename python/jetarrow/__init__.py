@@ -26,14 +26,17 @@ if TYPE_CHECKING:
     from jetarrow.core.tls import TLS
     from jetarrow.jetstream.binary_schema import ProtobufSchema
     from jetarrow.jetstream.registry import SchemaRegistry
+    from jetarrow.workers import Backoff, Reject, worker
 
 _interpreter.check()
 
 __all__ = [
     "NATS",
     "TLS",
+    "Backoff",
     "Client",
     "ProtobufSchema",
+    "Reject",
     "SchemaRegistry",
     "__version__",
     "aio",
@@ -43,6 +46,7 @@ __all__ = [
     "nuid",
     "server",
     "sync",
+    "worker",
 ]
 
 
@@ -146,6 +150,8 @@ if not TYPE_CHECKING:
             from jetarrow.jetstream.registry import SchemaRegistry
 
             return SchemaRegistry
+        if name in ("Backoff", "Reject", "worker"):
+            return getattr(importlib.import_module(f"{__name__}.workers"), name)
         if name == "__version__":
             from jetarrow._jetarrow import __version__
 

@@ -163,8 +163,47 @@ def _wrap(traced: _T, tracer: Tracer) -> _T:
             call = getattr(traced, name, None)
             if call is not None:
                 setattr(traced, name, _wrap_method(call, frame(call)))
-    vars(traced)["_traced"] = True
+    vars(traced)["_traced"] = tracer
     return traced
+
+
+def tracer_of(traced: object) -> Tracer | None:
+    """Returns the tracer of an object that was passed to `trace`, or created by one; None without one."""
+    tracer: Tracer | None = vars(traced).get("_traced")
+    return tracer
+
+
+@contextmanager
+def processing(tracer: Tracer, received: Any, consumer: str, *, count: int) -> Iterator[None]:
+    """Creates a span of kind consumer around a handler.
+
+    Args:
+        tracer: The tracer.
+        received: A message, in whose context the span is; or a batch, with links to the contexts of its messages.
+        consumer: The consumer.
+        count: Number of messages.
+    """
+    from opentelemetry import context
+    from opentelemetry.trace import SpanKind
+
+    batched = not hasattr(received, "reply")
+    about: dict[str, str | int] = {
+        **_attributes("process"),
+        "messaging.batch.message_count": count,
+        "messaging.consumer.group.name": consumer,
+    }
+    token = None if batched else context.attach(_context(received.headers))
+    try:
+        with tracer.start_as_current_span(
+            f"process {consumer}",
+            kind=SpanKind.CONSUMER,
+            attributes=about,
+            links=links(received) if batched else None,
+        ):
+            yield
+    finally:
+        if token is not None:
+            context.detach(token)
 
 
 def _wrap_method(call: _Call, frame: _Frame) -> _Call:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
-import socket
-import socketserver
 import threading
 import time
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from jetarrow.cli.masking import mask
+from jetarrow.core.http_endpoint import METRICS_TYPE, TEXT_TYPE, Answers, Endpoint, family, labels
+from jetarrow.core.http_endpoint import address_of as endpoint_address
 
 Row = dict[str, Any]
 
 # Seconds for which an answer of the NATS server, or its failure, is served to all requests.
 CACHE_TIME = 1.0
-# Seconds after which a connection without a complete request is closed.
-_REQUEST_TIMEOUT = 10.0
-_LOOPBACK = "127.0.0.1"
-_ADDRESS = re.compile(r"(?:\[(?P<ipv6>[^\]]+)\]|(?P<host>[^:\[\]/\s]*)):(?P<port>\d{1,5})")
-
-# Content type of the Prometheus text format, version 0.0.4.
-_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 # Name and help of each metric, and its value for a row; None leaves the sample out.
 _METRICS: tuple[tuple[str, str, Callable[[Row], float | None]], ...] = (
     ("pending_messages", "Messages not delivered yet.", lambda row: row["num_pending"]),
@@ -35,7 +25,6 @@ _METRICS: tuple[tuple[str, str, Callable[[Row], float | None]], ...] = (
     ("behind_seconds", "Age of the oldest message that is not done.", lambda row: _seconds(row["behind"])),
     ("paused", "1 while the consumer is paused.", lambda row: int(row["paused"])),
 )
-_LABEL_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def _seconds(span: Any) -> float | None:
@@ -51,10 +40,7 @@ def address_of(text: str) -> tuple[str, int]:
     Raises:
         ValueError: The text is not such an address.
     """
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found["port"]) > 65_535:
-        raise ValueError(f"--serve {text!r} is not an address: write :9464, 0.0.0.0:9464 or [::]:9464")
-    return found["ipv6"] or found["host"] or _LOOPBACK, int(found["port"])
+    return endpoint_address(text, "--serve")
 
 
 def as_json(rows: Sequence[Row], streams: Sequence[str] = ()) -> dict[str, Any]:
@@ -86,24 +72,19 @@ def as_metrics(rows: Sequence[Row] | None) -> str:
     Args:
         rows: Rows of `js.lag()`; None if the request to the NATS server failed.
     """
-    lines = _family("jetarrow_up", "1 if the NATS server answered the last request.")
+    lines = family("jetarrow_up", "1 if the NATS server answered the last request.")
     lines.append(f"jetarrow_up {0 if rows is None else 1}")
     for name, text, value_of in _METRICS if rows is not None else ():
         name = f"jetarrow_consumer_{name}"
-        lines += _family(name, text)
+        lines += family(name, text)
         for row in rows or ():
             value = value_of(row)
             if value is not None:
-                stream, consumer = (row[label].translate(_LABEL_ESCAPES) for label in ("stream", "consumer"))
-                lines.append(f'{name}{{stream="{stream}",consumer="{consumer}"}} {value}')
+                lines.append(f"{name}{labels(stream=row['stream'], consumer=row['consumer'])} {value}")
     return "\n".join(lines) + "\n"
 
 
-def _family(name: str, text: str) -> list[str]:
-    return [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
-
-
-class LagServer(ThreadingHTTPServer):
+class LagServer(Endpoint):
     """HTTP server of the lag, as a context manager; `serve_forever` runs it.
 
     The requests of all scrapers share one request to the NATS server per second.
@@ -117,9 +98,6 @@ class LagServer(ThreadingHTTPServer):
         OSError: The address is in use, or not one of this machine.
     """
 
-    # Threads of scrapers must not delay the end of the process.
-    daemon_threads = True
-
     def __init__(self, address: tuple[str, int], source: Callable[[], list[Row]], streams: Sequence[str] = ()) -> None:
         self.streams = streams
         self._source = source
@@ -127,23 +105,7 @@ class LagServer(ThreadingHTTPServer):
         self._until = 0.0
         self._rows: list[Row] | None = None
         self._error = ""
-        host, port = address
-        try:
-            self.address_family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            super().__init__(address, _Handler)
-        except OSError as error:
-            raise OSError(f"could not listen on {host}:{port}: {error.strerror or error}; use another port") from error
-
-    def server_bind(self) -> None:
-        """Binds without the reverse lookup of the host's name in the base class, which can take seconds."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    @property
-    def url(self) -> str:
-        """Address of the server, without a path."""
-        host = str(self.server_address[0])
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}"
+        super().__init__(address, _Handler)
 
     def read(self) -> tuple[list[Row] | None, str]:
         """Return the rows, or None and the reason of the failure; at most `CACHE_TIME` old."""
@@ -157,48 +119,24 @@ class LagServer(ThreadingHTTPServer):
                 self._until = time.monotonic() + CACHE_TIME
             return self._rows, self._error
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignores scrapers that disconnect before they have read the answer."""
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Answers):
     """Answers GET and HEAD of `/metrics`, `/lag` (also `/`) and `/healthz`."""
 
     server: LagServer
-    timeout = _REQUEST_TIMEOUT
-    server_version, sys_version = "jetarrow", ""
 
-    def do_GET(self) -> None:
+    def reply(self, path: str) -> None:
         """Answers a request."""
-        path = self.path.partition("?")[0]
         if path == "/healthz":
             # Not the state of the NATS server: a restart of this process would not mend it.
-            self._answer(HTTPStatus.OK, "text/plain; charset=utf-8", "ok\n")
+            self.answer(HTTPStatus.OK, TEXT_TYPE, "ok\n")
         elif path == "/metrics":
-            self._answer(HTTPStatus.OK, _TEXT, as_metrics(self.server.read()[0]))
+            self.answer(HTTPStatus.OK, METRICS_TYPE, as_metrics(self.server.read()[0]))
         elif path in ("/", "/lag"):
             rows, reason = self.server.read()
             if rows is None:
-                self._answer_json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": reason})
+                self.answer_json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": reason})
             else:
-                self._answer_json(HTTPStatus.OK, as_json(rows, self.server.streams))
+                self.answer_json(HTTPStatus.OK, as_json(rows, self.server.streams))
         else:
-            self._answer_json(HTTPStatus.NOT_FOUND, {"error": "use /metrics, /lag or /healthz"})
-
-    do_HEAD = do_GET
-
-    def _answer_json(self, status: HTTPStatus, value: Any) -> None:
-        self._answer(status, "application/json", json.dumps(value, indent=2) + "\n")
-
-    def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
-        body = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Writes no line per request."""
+            self.answer_json(HTTPStatus.NOT_FOUND, {"error": "use /metrics, /lag or /healthz"})

@@ -32,6 +32,7 @@ from jetarrow.sync.subscription import PushSubscription, Subscription
 
 if TYPE_CHECKING:
     from jetarrow.sync.system import System
+    from jetarrow.sync.workers import Worker, worker
 
 __all__ = [
     "Advisories",
@@ -58,7 +59,9 @@ __all__ = [
     "Stream",
     "Subscription",
     "System",
+    "Worker",
     "connect",
+    "worker",
 ]
 
 if not TYPE_CHECKING:
@@ -69,4 +72,8 @@ if not TYPE_CHECKING:
             from jetarrow.sync.system import System
 
             return System
+        if name in ("Worker", "worker"):
+            from jetarrow.sync import workers
+
+            return getattr(workers, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
