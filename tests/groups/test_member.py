@@ -137,7 +137,7 @@ async def test_later_rows_of_a_partition_wait_for_a_rejected_one(js: JetStreamCo
                 first = len(batch)
             else:
                 await batch.ack()
-    # The rejected row comes back before any that was not released with it.
+    # The rejected row is delivered before any that was not released with it.
     assert order[first] == "0 1"
     assert order[:first] + order[first + 1 :] == [f"0 {number}" for number in range(13)]
 
