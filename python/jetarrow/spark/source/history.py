@@ -150,7 +150,7 @@ def marks_before(
         info, marks = infos[name], found.setdefault(name, set((known or {}).get(name, ())))
         if end == end_sequence(info):
             marks |= {(end - 1, last)} if (last := info.state.last_ns) is not None else set()
-        elif all(mark[0] != end - 1 for mark in marks):
+        elif end > 1 and all(mark[0] != end - 1 for mark in marks):
             asked[name] = end - 1
     for name, mark in lookup.at(asked).items():
         found[name] |= {mark} if mark is not None else set()
