@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jetarrow.jetstream.groups.partitions import partition_of
+from jetarrow.js.api import StreamConfig, StreamInfo, StreamState
 from jetarrow.spark.connection import shared_jetstream
 from jetarrow.spark.options.read import read_options
 from jetarrow.spark.source import key_shares, partitioning
@@ -169,6 +170,18 @@ def test_batch_read_has_whole_keys_and_all_rows(
     check_keys(parts_of(here, name, **given), plain, tokens)
 
 
+def test_large_range_has_no_small_partition_first() -> None:
+    """A range of 10 MB, of which `show()` would have a partition of its own, which would divide a key."""
+    state = StreamState(messages=10_000, bytes=10 << 20, first_seq=1, last_seq=10_000, consumer_count=0)
+    infos = {"S": StreamInfo(config=StreamConfig(name="S"), state=state)}
+    given = {"servers": "a:1", "stream": "S"}
+    assert len(partitioning.plan_partitions(read_options(given), infos)) > 2
+    found = partitioning.plan_partitions(read_options({**given, "partitionBy": "2"}), infos)
+    assert [(part.start, part.end, part.share) for part in found] == [
+        (1, 10_001, KeyShare((2,), index, 2)) for index in range(2)
+    ]
+
+
 def test_more_keys_than_filters_are_divided_by_the_hash(
     here: Here, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +218,7 @@ def test_other_filters_and_payloads(here: Here, streams: Streams, way: str) -> N
         {"subjects": f"{name}.a.1,{name}.b.>"},
         {"reader": "direct"},
         {"reader": "direct", "subjects": f"{name}.a.>"},
+        {"reader": "direct", "subjects": f"{name}.a.1,{name}.b.>"},
         {"payload": "string", "startingOffsets": json.dumps({name: 17})},
         {"payload": "json", "valueSchema": VALUES, "batchRows": 7},
     ):
@@ -260,7 +274,7 @@ def test_micro_batches_are_planned_again_with_their_own_keys(here: Here, streams
 def test_a_loss_fails_as_without_the_option(here: Here, streams: Streams, way: str) -> None:
     name = streams.new()
     publish(streams, [f"{name}.{i % 3}" for i in range(60)])
-    reader = here.stream(name, startingOffsets=json.dumps({name: 2}), partitionBy=2, minPartitions=2)
+    reader = here.stream(name, startingOffsets=json.dumps({name: 1}), partitionBy=2, minPartitions=2)
     start = reader.initialOffset()
     end = reader.latestOffset(start)
     parts = reader.partitions(start, end)

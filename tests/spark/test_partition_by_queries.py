@@ -26,7 +26,7 @@ def rows_of(frame: DataFrame) -> list[Row]:
 
 def check_keys(rows: list[Row]) -> None:
     """Each subject is in one partition, in order."""
-    partitions, last = defaultdict(set), defaultdict(int)
+    partitions, last = defaultdict[str, set[int]](set), defaultdict[int, int](int)
     for at, subject, seq in rows:
         partitions[subject].add(at)
         assert seq > last[at]
