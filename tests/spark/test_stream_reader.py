@@ -354,3 +354,13 @@ def test_it_can_be_imported_where_spark_has_no_admission_control() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.strip(), done.returncode) == ("JetStreamStreamReader", 0), done.stderr
+
+
+def test_query_may_start_at_the_first_sequence(here: Here, streams: Streams) -> None:
+    """No message precedes it, so the position has no mark, and the server is not asked for sequence 0."""
+    name = streams.new()
+    streams.publish(name, [b"x"] * 5)
+    reader = here.stream(name, startingOffsets=json.dumps({name: 1}))
+    start = reader.initialOffset()
+    assert start["streams"][name]["next"] == 1
+    assert here.batch(reader, start, reader.latestOffset(start)).column("seq").to_pylist() == [1, 2, 3, 4, 5]

@@ -9,6 +9,7 @@ from jetarrow import _jetarrow
 from jetarrow.core.errors import NoRespondersError, NoServersError, TimeoutError
 from jetarrow.core.servers import RawCredentials
 from jetarrow.jetstream.errors import DataLossError, ServiceUnavailableError, StreamRolledBackError
+from jetarrow.jetstream.groups.partitions import partition_of
 from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.models.values import checked_name
 from jetarrow.jetstream.registry import SchemaRegistry, payload_schema
@@ -42,6 +43,7 @@ __all__ = [
     "is_name",
     "is_transient",
     "latest_schema",
+    "partition_of",
     "payload_schema",
     "publish_rows",
     "reason_of",

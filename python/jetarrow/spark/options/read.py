@@ -24,6 +24,7 @@ from .choices import (
 )
 from .connection import CONNECT_OPTIONS, ConnectOptions, connect_options
 from .option_texts import OptionTexts, invalid, name_pattern, stream_names
+from .partition_by import partition_by
 from .payload_schema import PAYLOAD_SCHEMA_OPTIONS, PayloadSchemaOptions, payload_schema_options
 from .session_zone import driver_zone, native_zone
 from .subjects import subject_filters
@@ -49,6 +50,7 @@ READ_OPTIONS = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "minPartitions",
+    "partitionBy",
     "maxPartitionBytes",
     "maxRecordsPerPartition",
     "maxBytesPerPartition",
@@ -148,6 +150,8 @@ class ReadOptions:
         max_trigger_delay: Maximum wait for them in seconds.
         min_partitions: Minimum number of partitions of a batch, if it has as many messages; None to use two for ranges
             above 4 MiB.
+        partition_by: Positions of the subject's tokens that are the key of a partition, from 1; empty for partitions by
+            sequence.
         max_partition_bytes: Maximum size in bytes of a partition, estimated by the stream's average, as the setting
             spark.sql.files.maxPartitionBytes for files.
         max_records_per_partition: Maximum number of messages of a partition, if they are evenly distributed.
@@ -179,6 +183,7 @@ class ReadOptions:
     min_offsets_per_trigger: int | None
     max_trigger_delay: float
     min_partitions: int | None
+    partition_by: tuple[int, ...]
     max_partition_bytes: int
     max_records_per_partition: int
     max_bytes_per_partition: int | None
@@ -227,6 +232,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = False) ->
         min_offsets_per_trigger=options.limit("minOffsetsPerTrigger"),
         max_trigger_delay=options.seconds("maxTriggerDelay", "15m"),
         min_partitions=options.limit("minPartitions"),
+        partition_by=partition_by(options),
         max_partition_bytes=options.size("maxPartitionBytes", "128m"),
         max_records_per_partition=options.positive("maxRecordsPerPartition", 250_000),
         max_bytes_per_partition=options.size_limit("maxBytesPerPartition"),

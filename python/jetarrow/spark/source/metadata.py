@@ -241,6 +241,27 @@ class Lookup:
             self._counts[key] = self._count(*key)
         return self._counts[key]
 
+    def subjects(self, stream: str, most: int, *, end: int) -> list[str] | None:
+        """Return all subjects of a stream's messages; None if there are more than `most`, or the leader lags.
+
+        Args:
+            stream: Name of the stream.
+            most: Maximum number of subjects.
+            end: The sequence after the last message whose subject is required.
+
+        Raises:
+            NotFoundError: The stream does not exist.
+        """
+        verb = f"STREAM.INFO.{stream}"
+        if int(self._request(verb, None)["state"].get("num_subjects", 0)) > most:
+            return None
+        answer = self._request(verb, {"subjects_filter": ">"})
+        state = answer["state"]
+        found = list(state.get("subjects") or ())
+        # A new leader may lag behind the planned messages; a response may be a page, or have subjects added meanwhile.
+        complete = int(state["last_seq"]) >= end - 1 and int(answer.get("total", 0)) <= len(found) <= most
+        return found if complete else None
+
     def _count(self, stream: str, seq: int, filters: Sequence[str]) -> int | None:
         name = f"jetarrow-count-{uuid.uuid4().hex}"
         config = {

@@ -42,16 +42,20 @@ class Offset:
             for the offset at which a query starts; None in checkpoints without it. Default: empty.
         parts: Number of partitions by stream. Default: empty.
         owner: Name of the query for its consumers with `commitMode=consumer`. Default: none.
+        by: Tokens of `partitionBy` with which the batch is planned. Default: none.
     """
 
     streams: Mapping[str, Entry]
     start: Mapping[str, Entry] | None = field(default_factory=dict)
     parts: Mapping[str, int] = field(default_factory=dict)
     owner: str | None = None
+    by: tuple[int, ...] = ()
 
     def json(self) -> dict[str, Any]:
         """Return the offset as JSON. Keys are sorted, because Spark compares the text."""
-        logged: dict[str, Any] = {} if self.start is None else {"from": _sorted(self.start, marks=0)}
+        logged: dict[str, Any] = {"by": list(self.by)} if self.by else {}
+        if self.start is not None:
+            logged["from"] = _sorted(self.start, marks=0)
         if self.owner is not None:
             logged["owner"] = self.owner
         parts = {name: self.parts[name] for name in sorted(self.parts)}
@@ -74,7 +78,8 @@ class Offset:
             if version == _VERSION:
                 start = logged.get("from")
                 ends, parts = _entries(logged["streams"]), dict(logged["parts"])
-                return cls(ends, None if start is None else _entries(start), parts, logged.get("owner"))
+                by = tuple(int(token) for token in logged.get("by", ()))
+                return cls(ends, None if start is None else _entries(start), parts, logged.get("owner"), by)
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
             raise ValueError("jetstream: this checkpoint was not written by format('jetstream')") from None
         raise ValueError(f"jetstream: this checkpoint has offsets of version {version}; upgrade jetarrow")

@@ -48,8 +48,10 @@ def read_range(schema: StructType, options: ReadOptions, partition: StreamRange)
         DataLossError: Messages were lost, and `failOnDataLoss` applies; otherwise it only warns.
         DecodeError: A payload cannot be decoded, and the mode is FAILFAST.
     """
-    stream = partition.stream
-    shape = RowShaper(schema, options.rows, partition.plan.local, batch_bytes=options.batch_bytes)
+    stream, share = partition.stream, partition.share
+    if share is not None and share.empty:
+        return
+    shape = RowShaper(schema, options.rows, partition.plan.local, batch_bytes=options.batch_bytes, share=share)
 
     try:
         # Spark abandons a generator on limit(), which must delete the consumer too.

@@ -16,10 +16,11 @@ from jetarrow.spark.options.bounds import EARLIEST, LATEST
 from jetarrow.spark.options.read import ReadOptions
 
 from .history import marks_before
+from .key_shares import MOST_SUBJECTS, KeyShare, share_filters
 from .metadata import Lookup, end_sequence, first_sequence
 from .pushdown import Restriction
 from .range_size import first_sequences, range_sizes, split_counts
-from .read_plan import ReadPlan, check_readable, head_may_move, loss_fails, read_plan
+from .read_plan import SMALL_RANGE, ReadPlan, check_readable, head_may_move, loss_fails, read_plan
 
 # A partition is cut only if its first messages are at most one of this many parts.
 _SMALL_SHARE = 4
@@ -38,6 +39,7 @@ class StreamRange(InputPartition):
             messages before its first message are not an error. Default: False.
         marks: Marks of the stream at planning, up to the end of the range, which show later rollbacks. Default: none.
         before: Marks of the end of the preceding batch, for the first partition. Default: none.
+        share: With `partitionBy`: the share of the keys in the range. Default: None, all messages.
     """
 
     stream: str
@@ -47,6 +49,7 @@ class StreamRange(InputPartition):
     head: bool = False
     marks: tuple[Mark, ...] = ()
     before: tuple[Mark, ...] = ()
+    share: KeyShare | None = None
 
 
 def plan_partitions(
@@ -87,8 +90,9 @@ def plan_partitions(
         earliest = options.start.time is None and options.start.of(name, EARLIEST) == EARLIEST
         plan = read_plan(options, infos[name], lookup, start=start, size=end - start)
         head = earliest and head_may_move(options)
-        partitions += split(name, start, end, count=count, plan=plan, head=head, marks=marks.get(name, ()))
-    if options.min_partitions is None and partitions:
+        whole = StreamRange(name, start, end, plan=plan, head=head, marks=marks.get(name, ()))
+        partitions += divide(whole, count, by=options.partition_by, lookup=lookup)
+    if options.min_partitions is None and partitions and not options.partition_by:
         partitions[:1] = _small_first(partitions[0], first_sequences(sizes[partitions[0].stream]))
     return partitions
 
@@ -104,6 +108,43 @@ def _small_first(partition: StreamRange, first: int) -> list[StreamRange]:
         return [partition]
     # Retention may have moved the head past the small one, so both are at the head.
     return [replace(partition, end=cut), replace(partition, start=cut)]
+
+
+def divide(whole: StreamRange, count: int, *, by: tuple[int, ...], lookup: Lookup | None) -> list[StreamRange]:
+    """Divide a range into partitions: by sequence, or by key with `partitionBy`.
+
+    Partitions by key each have the whole range. The server filters them if it needs few filters for each; else each of
+    them receives all messages of the range.
+
+    Args:
+        whole: The range.
+        count: Number of partitions; a maximum for partitions by sequence.
+        by: Tokens of `partitionBy`; empty for partitions by sequence.
+        lookup: Lookup of subjects; None disables filters of the server.
+    """
+    if not by:
+        return split(
+            whole.stream, whole.start, whole.end, count=count, plan=whole.plan, head=whole.head, marks=whole.marks
+        )
+    if count <= 1:
+        return [whole]
+    shares = [KeyShare(by, index, count) for index in range(count)]
+    plan, found = whole.plan, None
+    # A small range is received sooner than its filters are made. Filters of the user cannot be intersected with others.
+    many = (whole.end - whole.start) * (count - 1) > SMALL_RANGE
+    if many and lookup is not None and not (plan.direct or plan.pushed or plan.local):
+        subjects = lookup.subjects(whole.stream, MOST_SUBJECTS, end=whole.end)
+        found = None if subjects is None else share_filters(subjects, by, count)
+    if found is None:
+        return [replace(whole, share=share) for share in shares]
+    return [
+        replace(
+            whole,
+            plan=replace(plan, pushed=tuple(sorted(filters))),
+            share=replace(share, empty=not filters, exact=True),
+        )
+        for share, filters in zip(shares, found, strict=True)
+    ]
 
 
 def split(

@@ -55,7 +55,8 @@ def range_sizes(
         spans: First sequence and end of each range, by stream.
     """
     sizes = {name: _estimate(options, infos[name], end - start) for name, (start, end) in spans.items()}
-    if lookup is None:
+    # The number of partitions by key does not depend on sizes.
+    if lookup is None or options.partition_by:
         return sizes
     split = split_size(options, sizes.values())
     for name, size in sizes.items():
@@ -72,6 +73,8 @@ def split_counts(options: ReadOptions, sizes: Mapping[str, RangeSize]) -> dict[s
         options: Validated options of the read.
         sizes: Sizes of the ranges, by stream.
     """
+    if options.partition_by:
+        return {name: options.min_partitions or PARALLELISM for name, size in sizes.items() if size.sequences > 0}
     total = max(1, sum(size.messages for size in sizes.values()))
     split = split_size(options, sizes.values())
     # minPartitions is a total: each stream has a share in proportion to its messages, rounded up.

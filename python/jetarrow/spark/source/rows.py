@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
@@ -23,6 +24,7 @@ from jetarrow.spark.schema import Retyper, arrow_schema
 
 from .binary_messages import BinaryMessages
 from .filters import matcher
+from .key_shares import KeyShare
 from .table_messages import TableMessages
 
 _UTC_MICROSECONDS = pa.timestamp("us", "UTC")
@@ -36,6 +38,7 @@ class RowShaper:
         options: Row options.
         filters: Subject filters to evaluate here. Default: none.
         batch_bytes: Maximum size in bytes of a batch of decompressed payloads. Default: 8 MiB.
+        share: The share of the keys to evaluate here. Default: none.
 
     Attributes:
         columns: Argument `columns` for `js.read`.
@@ -45,12 +48,18 @@ class RowShaper:
     """
 
     def __init__(
-        self, schema: StructType, options: RowOptions, filters: Sequence[str] = (), *, batch_bytes: int = 8 << 20
+        self,
+        schema: StructType,
+        options: RowOptions,
+        filters: Sequence[str] = (),
+        *,
+        batch_bytes: int = 8 << 20,
+        share: KeyShare | None = None,
     ) -> None:
         self._options = options
         self._names: list[str] = schema.names
         self._retype = Retyper(schema)
-        self._matches: Any | None = matcher(filters) if filters else None
+        self._matches = _matcher(filters, share)
         sources = {"time_ns": "timestamp", "value": "data", "data": "data"}
         if options.decoded:
             sources[options.corrupt_column] = "data"
@@ -203,6 +212,15 @@ class RowShaper:
                 seq=batch.seqs[row],
                 column="data",
             )
+
+
+def _matcher(filters: Sequence[str], share: KeyShare | None) -> Any | None:
+    """Return the filter of subjects, as `filters.matcher`; None if all rows match."""
+    subjects = matcher(filters) if filters else None
+    if share is None or share.exact:
+        return subjects
+    keys = share.matcher()
+    return keys if subjects is None else lambda column: pc.and_(subjects(column), keys(column))
 
 
 def check_types(schema: StructType, options: RowOptions, js: jetarrow.sync.JetStream) -> None:

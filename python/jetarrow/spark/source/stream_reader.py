@@ -24,7 +24,7 @@ from .idle_backoff import MANY_STREAMS, IdleBackoff
 from .metadata import Lookup, created, first_sequence
 from .offsets import Entry, Offset
 from .partition_reader import read_range
-from .partitioning import StreamRange, check_named, split
+from .partitioning import StreamRange, check_named, divide
 from .positions import Positions, bytes_per_sequence
 from .range_size import range_sizes, split_counts
 from .read_plan import check_readable, filters_for, head_may_move, loss_fails, read_plan
@@ -142,7 +142,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         parts = self._parts({name: (entries[name].next, end) for name, end in advanced.items()}, infos, lookup)
         self._last_batch = time.monotonic()
         kept = self._positions.kept(advanced, infos, lookup, known=entries)
-        self._end = Offset({**entries, **kept}, start=entries, parts=parts, owner=owner)
+        self._end = Offset({**entries, **kept}, start=entries, parts=parts, owner=owner, by=self._options.partition_by)
         return self._end.json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -192,13 +192,14 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         spans = {name: (begin[name].next, entry.next) for name, entry in to.streams.items() if name in begin}
         spans = {name: (first, last) for name, (first, last) in spans.items() if last > first}
         infos = self._known(spans) or lookup.many(spans)
-        parts = to.parts or self._parts(spans, infos, lookup)
+        parts, by = to.parts, to.by
+        if not parts:
+            parts, by = self._parts(spans, infos, lookup), self._options.partition_by
         ranges: list[StreamRange] = []
         for name in spans:
             if not self._positions.is_over(name, begin[name], infos[name]):
-                found = self._split(
-                    begin[name], to.streams[name], info=infos[name], lookup=lookup, count=parts.get(name, 1)
-                )
+                whole = self._range(begin[name], to.streams[name], info=infos[name], lookup=lookup)
+                found = divide(whole, parts.get(name, 1), by=by, lookup=lookup)
                 # The marks apply only if this batch begins at that position.
                 stood = before.get(name)
                 if stood is not None and (stood.created, stood.next) == (begin[name].created, begin[name].next):
@@ -301,7 +302,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 found[name] = self._positions.history.standing(name, one, info, lookup)
         return found
 
-    def _split(self, begin: Entry, end: Entry, *, info: StreamInfo, lookup: Lookup, count: int) -> list[StreamRange]:
+    def _range(self, begin: Entry, end: Entry, *, info: StreamInfo, lookup: Lookup) -> StreamRange:
         options, name = self._options, str(info.config.name)
         first, head = first_sequence(info), begin.initial == "earliest" and head_may_move(options)
         if begin.next < first and not head and loss_fails(options, info):
@@ -315,7 +316,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         plan = read_plan(options, info, lookup, start=begin.next, size=end.next - begin.next)
         # Marks cannot be compared with a stream that was deleted and created again.
         marks = end.marks if end.created == created(info) else ()
-        return split(name, begin.next, end.next, count=count, plan=plan, head=head, marks=marks)
+        return StreamRange(name, begin.next, end.next, plan=plan, head=head, marks=marks)
 
 
 def _limited(limit: ReadLimit | None) -> bool:
