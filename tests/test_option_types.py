@@ -34,7 +34,16 @@ from jetarrow.workers import worker
 
 DICTIONARIES = {
     name: value
-    for module in (core_types, jetstream_types, config_options, bucket_types, object_types, sink_types, system_types, worker_types)
+    for module in (
+        core_types,
+        jetstream_types,
+        config_options,
+        bucket_types,
+        object_types,
+        sink_types,
+        system_types,
+        worker_types,
+    )
     for name, value in vars(module).items()
     if hasattr(value, "__required_keys__")
 }
