@@ -3,7 +3,8 @@
     python benches/worker.py [MESSAGES]
 
 Each program handles the same messages of 128 B with a handler that does nothing. The programs alternate; the figures
-are the medians of five rounds, and the ratio is that of the medians.
+are the medians of five rounds, and the ratio is that of the medians. CPU is that of the client's process, which other
+work on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -151,22 +152,26 @@ PAIRS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def rate(url: str, program: Any, messages: int, durable: str) -> float:
-    """Messages per second of one program."""
+def rate(url: str, program: Any, messages: int, durable: str) -> tuple[float, float]:
+    """Messages per second of one program, and microseconds of CPU per message."""
     count = Count(messages)
 
-    async def on_loop() -> float:
+    def since(begin: float, cpu: float) -> tuple[float, float]:
+        took, used = time.perf_counter() - begin, time.process_time() - cpu
+        return messages / took, used / messages * 1e6
+
+    async def on_loop() -> tuple[float, float]:
         async with await jetarrow.connect(url) as nc:
-            begin = time.perf_counter()
+            begin = time.perf_counter(), time.process_time()
             await program(nc.jetstream(), durable, count)
-            return messages / (time.perf_counter() - begin)
+            return since(*begin)
 
     if asyncio.iscoroutinefunction(program):
         return asyncio.run(on_loop())
     with jetarrow.sync.connect(url) as nc:
-        begin = time.perf_counter()
+        begin = time.perf_counter(), time.process_time()
         program(nc.jetstream(), durable, count)
-        return messages / (time.perf_counter() - begin)
+        return since(*begin)
 
 
 def main(messages: int) -> None:
@@ -181,13 +186,17 @@ def main(messages: int) -> None:
             # Made by the first worker otherwise, which would count as time of its loop.
             nc.jetstream().keep_dead_letters("S")
         for name, pair in PAIRS.items():
-            rates: tuple[list[float], list[float]] = ([], [])
+            results: tuple[list[tuple[float, float]], ...] = ([], [])
             for number in range(ROUNDS):
                 for place, program in enumerate(pair):
                     durable = f"{program.__name__}-{number}-{PAIRS_NUMBER[name]}"
-                    rates[place].append(rate(server.url, program, messages, durable))
-            hand, worker = map(statistics.median, rates)
-            print(f"{name}: by hand {hand:,.0f}/s, worker {worker:,.0f}/s, ratio {worker / hand:.2f}", flush=True)
+                    results[place].append(rate(server.url, program, messages, durable))
+            hand, worker = ([statistics.median(figures) for figures in zip(*one, strict=True)] for one in results)
+            print(
+                f"{name}: by hand {hand[0]:,.0f}/s and {hand[1]:.1f} us CPU, worker {worker[0]:,.0f}/s and"
+                f" {worker[1]:.1f} us CPU, ratio {worker[0] / hand[0]:.2f}, of CPU {worker[1] / hand[1]:.2f}",
+                flush=True,
+            )
 
 
 PAIRS_NUMBER = {name: number for number, name in enumerate(PAIRS)}

@@ -47,7 +47,7 @@ def handle(order):
         time.sleep(0.01)
 """
 _MAIN = {"async": "asyncio.run(worker.main())", "sync": "worker.main()"}
-# The line of the programs with `jetarrow.worker` that is in place of the work, and their delays.
+# The line of the programs with `jetarrow.worker` that a test replaces by its work, and their delays.
 _WORK = 'log.info("order %s", order["id"])'
 _BACKOFF = "Backoff(initial=1, factor=5, maximum=30, attempts=4)"
 

@@ -118,6 +118,10 @@ THE_SAME = {
     "Pipe.__exit__": "Pipe.run",
     "Subscription.messages": "Subscription.__iter__",
     **dict.fromkeys(named("System: accountz connz gatewayz healthz jsz leafz ping routez subsz"), "System.varz"),
+    # Binding to a consumer; then the fetches of a thread, and the flush of the acks.
+    "Worker.__enter__": "JetStream.pull_subscribe",
+    "Worker.run": "JetStream.pull_subscribe",
+    "Worker.__exit__": "Client.flush",
     # Their __exit__ is their close().
     "Advisories.__exit__": "Advisories.close",
     "KeyWatcher.__exit__": "KeyWatcher.stop",
@@ -156,6 +160,7 @@ LOCAL = named("""
     KeyValue: read
     KeyWatcher: __enter__ __iter__
     ObjectWatcher: __enter__ __iter__
+    Worker: metrics stop
 """)
 # Members that Python calls itself, and constructors: users do not call them by name.
 IMPLICIT = {"__init__", "__new__", "__repr__", "__reduce__", "__module__", "__doc__"}
@@ -257,6 +262,8 @@ def test_calls_listed_as_non_blocking_return_from_a_frozen_server(server: NatsSe
         "JetStream.to_parquet": lambda: js.to_parquet(stream, "never"),
         "JetStream.pipe": lambda: js.pipe(stream, stream, print, name="p"),
         "Pipe.__enter__": js.pipe(stream, stream, print, name="p").__enter__,
+        "Worker.metrics": (worker := jetarrow.sync.worker(js, stream, durable="c", handler=print)).metrics,
+        "Worker.stop": worker.stop,
         "Sink.__enter__": js.to_parquet(stream, "never").__enter__,
         "KeyValue.read": kv.read,
         "KeyWatcher.__enter__": watcher.__enter__,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Backoff", "Reject", "worker"]
 
-_NO_RETRY_GIVEN = Backoff()
+_DEFAULT_RETRY = Backoff()
 
 
 def worker(
@@ -37,7 +37,7 @@ def worker(
     prefetch: int | None = None,
     max_bytes: int = 64 * 1024 * 1024,
     key: Callable[[Msg], Hashable] | str | int | None = None,
-    retry: Backoff = _NO_RETRY_GIVEN,
+    retry: Backoff = _DEFAULT_RETRY,
     dead_letter: str | bool | None = True,
     confirm: bool = False,
     ack_wait: float | None = None,

@@ -12,13 +12,14 @@ from jetarrow import tracing
 from jetarrow.core.errors import Error
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.workers import signals, state
-from jetarrow.workers.core import Core, log
+from jetarrow.workers.core import Core
 from jetarrow.workers.counters import WorkerMetrics
 from jetarrow.workers.health import HealthEndpoint
 from jetarrow.workers.keeper import Keeper
 from jetarrow.workers.ledger import Decision
 from jetarrow.workers.plan import Plan
 from jetarrow.workers.pulling import Puller
+from jetarrow.workers.settlement import log
 from jetarrow.workers.tasks import LoopContext, TaskRunners
 from jetarrow.workers.threads import ThreadContext, ThreadRunners
 
@@ -115,7 +116,7 @@ class Worker:
                 ThreadContext(self._loop),
                 on_progress=self._on_thread_progress,
                 on_wait=self._keeper.alarm,
-                on_failure=self.stop,
+                on_failure=lambda: self._from_thread(self._stopped.set),
             )
         self._exit = contextlib.ExitStack()
         try:

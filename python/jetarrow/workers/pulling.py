@@ -8,8 +8,9 @@ from typing import Any
 
 from jetarrow.core.errors import ConnectionClosedError, Error, TimeoutError
 from jetarrow.jetstream.errors import FetchTimeoutError, NotFoundError
-from jetarrow.workers.core import BATCH_COLUMNS, Core, log
+from jetarrow.workers.core import BATCH_COLUMNS, Core
 from jetarrow.workers.ledger import Decision
+from jetarrow.workers.settlement import log
 
 # First and longest delay in seconds after a failed request.
 _FIRST_DELAY, _LAST_DELAY = 0.1, 5.0
@@ -42,15 +43,16 @@ class Puller:
             NotFoundError: The consumer or the stream was deleted.
             ConnectionClosedError: The client is closed.
         """
-        core, self.alive = self._core, time.monotonic()
+        self.alive = time.monotonic()
         try:
             return await self._request(room)
-        except (FetchTimeoutError, ConnectionClosedError) as error:
-            if isinstance(error, ConnectionClosedError) or core.session.is_closed:
-                raise
+        except ConnectionClosedError:
+            raise
+        except FetchTimeoutError:
+            # No message, or no connection for a while, which the health check reports by itself.
+            if self._core.session.is_closed:
+                raise ConnectionClosedError from None
             self._succeeded()
-            # It proves to a worker with keys that no earlier message is left.
-            return core.arrive([], self.alive) if not core.is_batch and core.session.native.is_connected else ()
         except ValueError:
             # The next message is larger than the bytes that are left: request it alone.
             if self._is_too_large:
@@ -77,7 +79,13 @@ class Puller:
             )
             self._succeeded()
             return core.arrive_batch(batch) if len(batch) else ()
-        messages = await core.sub.fetch(1 if self._is_too_large else room, timeout=self._wait, max_bytes=most_bytes)
+        most = 1 if self._is_too_large else room
+        if core.is_holding:
+            # An empty answer of the server proves that no earlier message is left; `fetch` does not distinguish it
+            # from no answer.
+            messages = await core.sub._fetch(most, timeout=self._wait, max_bytes=most_bytes)
+        else:
+            messages = await core.sub.fetch(most, timeout=self._wait, max_bytes=most_bytes)
         self._succeeded()
         return core.arrive(messages, requested)
 

@@ -14,13 +14,14 @@ from jetarrow.core.errors import Error
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.workers import signals, state
-from jetarrow.workers.core import Core, log
+from jetarrow.workers.core import Core
 from jetarrow.workers.counters import WorkerMetrics
 from jetarrow.workers.health import HealthEndpoint
 from jetarrow.workers.keeper import Keeper
 from jetarrow.workers.ledger import Decision
 from jetarrow.workers.plan import Plan
 from jetarrow.workers.pulling import Puller
+from jetarrow.workers.settlement import log
 from jetarrow.workers.threads import ThreadContext, ThreadRunners
 
 # Seconds that a request waits for messages: the stop waits for it.
@@ -76,8 +77,12 @@ class ThreadWorker:
 
     def stop(self) -> None:
         """Begins the drain; a second call ends it. Any thread and any signal handler may call it."""
-        self._is_stopping = True
         self._stops += 1
+        self._end()
+
+    def _end(self) -> None:
+        """As `stop`, for errors: several of them do not end the drain."""
+        self._is_stopping = True
         self._notices.put(None)
 
     def __enter__(self) -> Self:
@@ -95,7 +100,7 @@ class ThreadWorker:
                 self._context,
                 on_progress=self._on_progress,
                 on_wait=self._keeper.alarm,
-                on_failure=self.stop,
+                on_failure=self._end,
             )
             self._room = threading.Condition(core.lock)
             if plan.health is not None:
@@ -144,7 +149,7 @@ class ThreadWorker:
                         self._waits = False
         except Exception as error:
             self._core.fail(error)
-            self.stop()
+            self._end()
 
     async def _sleep(self, delay: float) -> None:
         deadline = time.monotonic() + delay

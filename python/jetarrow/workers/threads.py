@@ -9,9 +9,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from jetarrow.core.session import run_to_completion
-from jetarrow.workers.core import Context, Core
+from jetarrow.workers.core import Core
 from jetarrow.workers.ledger import Decision, Item, Step, Verdict
 from jetarrow.workers.retry import Reject
+from jetarrow.workers.settlement import Context
 
 
 class ThreadContext:
