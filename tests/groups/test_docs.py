@@ -126,7 +126,7 @@ def test_the_member_of_the_page(tmp_path: Path) -> None:
         for subject in {subject for _, subject, _ in one.rows}:
             numbers = [number for _, of, number in one.rows if of == subject]
             # Rows whose acknowledgement was lost with the former consumer are billed once more, in their order: each
-            # number follows the one before it, or repeats an earlier one.
+            # number follows the one before it, or is an earlier one.
             assert all(after <= before + 1 for before, after in pairwise(numbers)), (one.name, subject, numbers)
             assert len(numbers) <= 25 + 10, (one.name, subject, numbers)
             found[subject] = found.get(subject, set()) | set(numbers)
