@@ -16,6 +16,8 @@ from jetarrow.core import option_types as core_types
 from jetarrow.jetstream import config_options, priority
 from jetarrow.jetstream import option_types as jetstream_types
 from jetarrow.jetstream.fetch import PullSubscription
+from jetarrow.jetstream.groups import option_types as group_types
+from jetarrow.jetstream.groups.member import GroupMember
 from jetarrow.jetstream.kv import option_types as bucket_types
 from jetarrow.jetstream.objects import option_types as object_types
 from jetarrow.jetstream.pipes import option_types as pipe_types
@@ -40,6 +42,7 @@ DICTIONARIES = {
         jetstream_types,
         config_options,
         bucket_types,
+        group_types,
         object_types,
         pipe_types,
         sink_types,
@@ -143,6 +146,8 @@ EXPECTED = {
     "PublisherOptions": keywords(JetStreamContext.publisher, "subject"),
     "ReadOptions": keywords(JetStreamContext.read, "stream"),
     "PipeKeywords": keywords(JetStreamContext.pipe, "source", "target", "function", "name"),
+    "MemberKeywords": keywords(JetStreamContext.consumer_group, "stream", "name", "member"),
+    "GroupBatchesOptions": keywords(GroupMember.batches),
     "_SinkOptions": without(PARQUET, "timestamp_unit", "filesystem", "compression"),
     "ParquetOptions": PARQUET,
     "DeltaOptions": keywords(JetStreamContext.to_delta, "stream", "table_uri"),

@@ -28,6 +28,9 @@ PAIRS = {
     "Sink": "Sink",
     "Pipe": "Pipe",
     "Worker": "Worker",
+    "ConsumerGroup": "ConsumerGroup",
+    "GroupMember": "GroupMember",
+    "GroupBatch": "GroupBatch",
     "DeadLetters": "DeadLetters",
     "MessageBatch": "MessageBatch",
     "Msg": "Msg",
@@ -86,6 +89,7 @@ def without_waiting(nc: Any, stream: str) -> Held:
         "DeadLetters": js.dead_letters(stream),
         "Sink": js.to_parquet(stream, "never-opened"),
         "Pipe": js.pipe(stream, stream, print, name="p"),
+        "GroupMember": js.consumer_group(stream, "G", member="m"),
         "Advisories": js.advisories(),
         "System": nc.system(),
         "Worker": worker(nc).worker(js, stream, durable="c", handler=print),
@@ -106,11 +110,15 @@ async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
         pull = await js.pull_subscribe(f"{stream}.>")
         (message,) = await pull.fetch()
         store = await js.create_object_store(stream)
+        group = await js.create_consumer_group(stream, "G", partitions=1, members=["m"])
+        member = js.consumer_group(stream, "G", member="m")
         yield {
             **without_waiting(nc, stream),
             "PullSubscription": pull,
             "PushSubscription": await js.subscribe(f"{stream}.>"),
             "Subscription": await nc.subscribe("a"),
+            "ConsumerGroup": group,
+            "GroupBatch": await anext(aiter(member.batches())),
             "MessageBatch": await pull.fetch_batch(1, timeout=0),
             "Msg": message,
             "ObjectStore": store,
@@ -118,6 +126,8 @@ async def theirs(nats_url: str, stream: str) -> AsyncIterator[Held]:
             "KeyValue": (kv := await js.create_key_value(bucket=f"{stream}A")),
             "KeyWatcher": await kv.watchall(),
         }
+        await member.close()
+        await group.delete()
         await js.delete_object_store(stream)
         await js.delete_key_value(f"{stream}A")
 
@@ -131,11 +141,15 @@ def ours(nats_url: str, stream: str) -> Iterator[Held]:
         pull = js.pull_subscribe(f"{stream}.>")
         (message,) = pull.fetch()
         store = js.create_object_store(f"{stream}-sync")
+        group = js.create_consumer_group(stream, "H", partitions=1, members=["m"])
+        member = js.consumer_group(stream, "H", member="m")
         yield {
             **without_waiting(nc, stream),
             "PullSubscription": pull,
             "PushSubscription": js.subscribe(f"{stream}.>"),
             "Subscription": nc.subscribe("a"),
+            "ConsumerGroup": group,
+            "GroupBatch": next(iter(member.batches())),
             "MessageBatch": pull.fetch_batch(1, timeout=0),
             "Msg": message,
             "ObjectStore": store,
@@ -143,6 +157,8 @@ def ours(nats_url: str, stream: str) -> Iterator[Held]:
             "KeyValue": (kv := js.create_key_value(bucket=stream)),
             "KeyWatcher": kv.watchall(),
         }
+        member.close()
+        group.delete()
         js.delete_object_store(f"{stream}-sync")
         js.delete_key_value(stream)
 
