@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from jetarrow import _jetarrow
+from jetarrow.core.session import Session
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.batch_collector import ConcatenatedBatch, HeldBatch, PendingAcks
-from jetarrow.jetstream.groups.order import Release
+from jetarrow.jetstream.groups.order import MemberOrder, Release
 from jetarrow.jetstream.literals import AckVerb
 
-if TYPE_CHECKING:
-    from jetarrow.jetstream.groups.member import GroupMember
+
+class BatchOwner(Protocol):
+    """The part of a member that its batches use."""
+
+    _session: Session
+    _order: MemberOrder[_jetarrow.Batch]
+
+    async def _check_pin(self, epoch: int) -> None:
+        """Raises `GroupPinLostError` if rows of an epoch belong to another program."""
 
 
 class GroupBatch(HeldBatch):
@@ -23,7 +31,7 @@ class GroupBatch(HeldBatch):
 
     def __init__(
         self,
-        member: GroupMember,
+        member: BatchOwner,
         native: _jetarrow.Batch,
         hold: PendingAcks,
         release: Release[_jetarrow.Batch],
@@ -60,7 +68,7 @@ class GroupBatch(HeldBatch):
             await session.run(session.native.ack_rows(part, kind, own, **options))
 
 
-def group_batch(member: GroupMember, release: Release[_jetarrow.Batch]) -> tuple[GroupBatch, PendingAcks]:
+def group_batch(member: BatchOwner, release: Release[_jetarrow.Batch]) -> tuple[GroupBatch, PendingAcks]:
     """Returns the batch of released rows, and what keeps them in progress while the batch exists."""
     hold = PendingAcks(member._session)
     hold.parts = [part.rows for part in release.parts]
