@@ -137,12 +137,12 @@ async def test_later_rows_of_a_partition_wait_for_a_rejected_one(js: JetStreamCo
                 first = len(batch)
             else:
                 await batch.ack()
-    # The rejected row is delivered before any that was not released with it.
+    # The rejected row is delivered again before any that was not released with it.
     assert order[first] == "0 1"
     assert order[:first] + order[first + 1 :] == [f"0 {number}" for number in range(13)]
 
 
-async def test_a_dropped_batch_comes_back_before_later_rows(js: JetStreamContext) -> None:
+async def test_a_dropped_batch_is_redelivered_before_later_rows(js: JetStreamContext) -> None:
     await elastic(js, "m1")
     await publish(js, 1, range(6))
     async with member(js) as one, iterating(one, rows=2) as batches:

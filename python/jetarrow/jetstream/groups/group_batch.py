@@ -13,14 +13,14 @@ from jetarrow.jetstream.groups.order import MemberOrder, Release
 from jetarrow.jetstream.literals import AckVerb
 
 
-class Owner(Protocol):
-    """The parts of a member that its batches use."""
+class BatchOwner(Protocol):
+    """The part of a member that its batches use."""
 
     _session: Session
     _order: MemberOrder[_jetarrow.Batch]
 
     async def _check_pin(self, epoch: int) -> None:
-        """Raise `GroupPinLostError` unless the rows of this epoch are the member's."""
+        """Raises `GroupPinLostError` if rows of an epoch belong to another program."""
 
 
 class GroupBatch(HeldBatch):
@@ -31,7 +31,7 @@ class GroupBatch(HeldBatch):
 
     def __init__(
         self,
-        member: Owner,
+        member: BatchOwner,
         native: _jetarrow.Batch,
         hold: PendingAcks,
         release: Release[_jetarrow.Batch],
@@ -68,7 +68,7 @@ class GroupBatch(HeldBatch):
             await session.run(session.native.ack_rows(part, kind, own, **options))
 
 
-def group_batch(member: Owner, release: Release[_jetarrow.Batch]) -> tuple[GroupBatch, PendingAcks]:
+def group_batch(member: BatchOwner, release: Release[_jetarrow.Batch]) -> tuple[GroupBatch, PendingAcks]:
     """Returns the batch of released rows, and what keeps them in progress while the batch exists."""
     hold = PendingAcks(member._session)
     hold.parts = [part.rows for part in release.parts]
