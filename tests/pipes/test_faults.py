@@ -272,7 +272,9 @@ async def test_leaders_that_change() -> None:
                 while (await patiently(lambda: js.stream_info(TARGET))).state.messages < wanted:
                     await asyncio.sleep(0.02)
                 await patiently(js.stream(name).step_down)
-            leader = (await patiently(lambda: js.stream_info(TARGET))).cluster.leader
+            # During an election there is none.
+            while (leader := (await patiently(lambda: js.stream_info(TARGET))).cluster.leader) is None:
+                await asyncio.sleep(0.05)
             servers[leader].kill()
             while await patiently(made(js).lag):
                 await asyncio.sleep(0.05)

@@ -249,7 +249,8 @@ class TestParts:
     async def test_large_messages_make_small_parts(self, js: JetStreamContext, stream: str, target: str) -> None:
         result = await js.publish_batch([f"{stream}.k1"] * 30, [bytes([number]) * 700_000 for number in range(30)])
         result.raise_for_errors()
-        pipe = js.pipe(stream, target, lambda rows: rows, name="p", subject=f"{target}.out.k1")
+        # All rows are one step, however slowly they come.
+        pipe = js.pipe(stream, target, lambda rows: rows, name="p", subject=f"{target}.out.k1", seconds=30)
         assert (await pipe.run()).messages == 30
         positions = await js.read(target, subjects=f"{target}._pipe-p").read_all()
         assert positions.num_rows == 4, "the claim, and three parts of at most 8 MiB"
