@@ -97,3 +97,27 @@ async def test_a_stream_without_groups(source: GroupContext) -> None:
         await ConsumerGroup(source, "ORDERS", "billing", "elastic").info()
     with pytest.raises(js_errors.NotFoundError):
         await create_group(source, "NONE", "billing", elastic())
+
+
+async def test_a_change_of_members_keeps_the_rest_of_an_entry(source: GroupContext) -> None:
+    """Also what this module would write otherwise, such as `null` and fields of later versions."""
+    group = await create_group(source, "ORDERS", "G", elastic())
+    bucket = await source.key_value("elastic-consumer-groups")
+    await bucket.put("ORDERS.G", b'{"max_members":3,"partitioning_filters":null,"later":{"x":1},"members":["m1"]}')
+    await group.add_member("m2")
+    expected = b'{"max_members":3,"partitioning_filters":null,"later":{"x":1},"members":["m1","m2"]}'
+    assert (await bucket.get("ORDERS.G")).value == expected
+    await group.set_mappings({"m1": [0, 1, 2]})
+    assert b'"members"' not in ((await bucket.get("ORDERS.G")).value or b"")
+
+
+async def test_a_group_with_an_invalid_entry_can_be_deleted(source: GroupContext) -> None:
+    group = await create_group(source, "ORDERS", "G", elastic("m1"))
+    await (await source.key_value("elastic-consumer-groups")).put("ORDERS.G", b"no json")
+    with pytest.raises(GroupConfigError):
+        await group.info()
+    await group.delete()
+    with pytest.raises(GroupNotFoundError):
+        await group.info()
+    with pytest.raises(js_errors.NotFoundError):
+        await source.stream_info("ORDERS-G")

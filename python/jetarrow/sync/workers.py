@@ -13,6 +13,7 @@ from jetarrow.core.docstrings import documented_as
 from jetarrow.sync.blocking import with_signature_of
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.fetch import MessageBatch
+from jetarrow.sync.groups import GroupBatch
 from jetarrow.workers import worker as async_worker
 from jetarrow.workers.counters import WorkerMetrics
 from jetarrow.workers.loop_worker import Worker as AsyncWorker
@@ -71,15 +72,17 @@ def worker(  # noqa: D103
     js: JetStream,
     stream: str,
     *,
-    durable: str,
+    durable: str | None = None,
     handler: Callable[[SyncMsg], object] | None = None,
     batch_handler: Callable[[MessageBatch], object] | None = None,
     **options: Unpack[WorkerOptions],
 ) -> Worker:
     given: Any = options
-    plan = Plan(stream=stream, durable=durable, handler=handler, batch_handler=batch_handler, **given)
+    given["durable"] = durable
+    plan = Plan(stream=stream, handler=handler, batch_handler=batch_handler, **given)
     if plan.is_async or inspect.isasyncgenfunction(plan.call):
         raise TypeError(
             "the handler of jetarrow.sync.worker must be a plain function; use jetarrow.worker for coroutines"
         )
-    return Worker(ThreadWorker(js._inner, plan, tracer=tracing.tracer_of(js), wrap=MessageBatch))
+    wrap = MessageBatch if plan.group is None else GroupBatch
+    return Worker(ThreadWorker(js._inner, plan, tracer=tracing.tracer_of(js), wrap=wrap))

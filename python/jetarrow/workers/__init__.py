@@ -27,7 +27,9 @@ def worker(
     js: JetStreamContext,
     stream: str,
     *,
-    durable: str,
+    durable: str | None = None,
+    group: str | None = None,
+    member: str | None = None,
     handler: Callable[[Msg], Awaitable[object] | object] | None = None,
     batch_handler: Callable[[MessageBatch], Awaitable[object] | object] | None = None,
     rows: int = 1000,
@@ -59,6 +61,9 @@ def worker(
         js: The context.
         stream: The stream.
         durable: The durable consumer, which is created if it does not exist. Workers that share it share the messages.
+        group: Instead of `durable`: a consumer group of the stream, which exists. The messages of a partition are
+            handled one after the other, also over takeovers; partitions are handled in parallel.
+        member: The member of the group that the worker is.
         handler: Called with each message: a coroutine function, or a function that is called in threads.
         batch_handler: Called with Arrow batches instead, which have the column `delivered` (deliveries) beside the
             default ones. An exception retries all rows. Rows whose last attempt has failed are then handled one by
@@ -72,7 +77,8 @@ def worker(
         max_bytes: Bytes of messages in memory above which no more are requested.
         key: Order: messages of one key are handled one after the other. "subject", the number of a `*` in the filter
             (from 1), or a function of the message. A failed message is retried in place and blocks its key until it
-            succeeds or is a dead letter. The order holds for one worker per consumer.
+            succeeds or is a dead letter. The order holds for one worker per consumer. In a group the default is the
+            partition, and the order also holds over takeovers.
         retry: Delays and attempts.
         dead_letter: True records dead letters as `js.keep_dead_letters` does, for `js.dead_letters(stream)`. A subject
             of another stream receives copies of the messages. None stores nothing.

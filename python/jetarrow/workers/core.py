@@ -42,6 +42,9 @@ class Core(Settlement):
         wrap: Makes the argument of the handler from a batch.
     """
 
+    # Whether a consumer group keeps the messages from redelivery.
+    is_member = False
+
     def __init__(
         self, js: JetStreamContext, plan: Plan, *, tracer: Any = None, wrap: Callable[[Any], Any] | None = None
     ) -> None:
@@ -127,6 +130,10 @@ class Core(Settlement):
 
     # Requests.
 
+    async def request(self, room: int, wait: float, most_bytes: int | None) -> tuple[Decision, ...]:
+        """Makes one request, if `is_member`."""
+        raise NotImplementedError
+
     def room(self) -> int:
         """Number of items to request now; 0 for none."""
         with self.lock:
@@ -183,7 +190,7 @@ class Core(Settlement):
             import pyarrow as pa
 
             chosen = set(rows)
-            batch = MessageBatch(self.session, batch._native.filter(pa.array([row in chosen for row in range(of)])))
+            batch = batch._like(batch._native.filter(pa.array([row in chosen for row in range(of)])))
         deliveries = batch.to_pyarrow()["delivered"].to_pylist()
         return Item(tuple(batch.seqs.to_pylist()), batch, batch.nbytes, deliveries=tuple(deliveries))
 

@@ -63,6 +63,9 @@ class Keeper:
 
     def _keep(self, now: float) -> None:
         core = self._core
+        if core.is_member:
+            # The member keeps the batches that it has released.
+            return
         with core.lock:
             items = core.ledger.held()
             if core.held_back is not None:

@@ -12,8 +12,8 @@ from jetarrow import tracing
 from jetarrow.core.errors import Error
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.workers import signals, state
-from jetarrow.workers.core import Core
 from jetarrow.workers.counters import WorkerMetrics
+from jetarrow.workers.group import core_of
 from jetarrow.workers.health import HealthEndpoint
 from jetarrow.workers.keeper import Keeper
 from jetarrow.workers.ledger import Decision
@@ -35,7 +35,7 @@ class Worker:
     """
 
     def __init__(self, js: JetStreamContext, plan: Plan) -> None:
-        self._core = Core(js, plan, tracer=tracing.tracer_of(js))
+        self._core = core_of(js, plan, tracer=tracing.tracer_of(js))
         self._plan = plan
         self._state = state.NEW
         self._health: HealthEndpoint | None = None

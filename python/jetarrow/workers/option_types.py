@@ -12,6 +12,8 @@ from jetarrow.workers.retry import Backoff
 class WorkerOptions(TypedDict, total=False):
     """Options of `jetarrow.sync.worker`, except `durable` and the handlers."""
 
+    group: str | None
+    member: str | None
     rows: int
     seconds: float
     filter: str | Sequence[str] | None

@@ -29,7 +29,9 @@ class Plan:
     """
 
     stream: str
-    durable: str
+    durable: str = ""
+    group: str | None = None
+    member: str | None = None
     handler: Callable[[Any], Any] | None = None
     batch_handler: Callable[[Any], Any] | None = None
     rows: int = 1000
@@ -52,7 +54,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         checked_name("stream", self.stream)
-        checked_name("consumer", text("durable", self.durable))
+        self._check_place()
         function("handler", self.handler)
         function("batch_handler", self.batch_handler)
         if (self.handler is None) == (self.batch_handler is None):
@@ -72,6 +74,25 @@ class Plan:
         if not isinstance(self.retry, Backoff):
             raise TypeError(f"retry must be a jetarrow.Backoff, not {type(self.retry).__name__}")
         self._check_key()
+
+    def _check_place(self) -> None:
+        """Checks the names of the consumer, or of group and member; `durable` becomes the name for messages."""
+        if (self.group is None) != (self.member is None):
+            raise TypeError("group= and member= go together: pass the names of the consumer group and of a member")
+        if self.group is None or self.member is None:
+            if not self.durable:
+                raise TypeError("pass durable=, the name of a consumer, or group= and member=")
+            checked_name("consumer", text("durable", self.durable))
+            return
+        given = {
+            "durable": self.durable or None,
+            "filter": self.filter,
+            "config": self.config,
+            "update": self.update or None,
+        }
+        if unfit := [name for name, value in given.items() if value is not None]:
+            raise TypeError(f"{', '.join(unfit)} and group= exclude each other: the group has the consumers")
+        object.__setattr__(self, "durable", f"{self.group}-{self.member}")
 
     def _check_key(self) -> None:
         key = self.key

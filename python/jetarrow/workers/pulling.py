@@ -72,6 +72,10 @@ class Puller:
     async def _request(self, room: int) -> tuple[Decision, ...]:
         core, plan, requested = self._core, self._core.plan, time.monotonic()
         most_bytes = None if self._is_too_large else core.bytes_left()
+        if core.is_member:
+            decisions = await core.request(room, min(self._wait, 1.0), most_bytes)
+            self._succeeded()
+            return decisions
         if core.is_batch:
             rows = 1 if self._is_too_large else plan.rows
             batch = await core.sub.fetch_batch(

@@ -14,8 +14,8 @@ from jetarrow.core.errors import Error
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.workers import signals, state
-from jetarrow.workers.core import Core
 from jetarrow.workers.counters import WorkerMetrics
+from jetarrow.workers.group import core_of
 from jetarrow.workers.health import HealthEndpoint
 from jetarrow.workers.keeper import Keeper
 from jetarrow.workers.ledger import Decision
@@ -34,7 +34,7 @@ class ThreadWorker:
     def __init__(
         self, js: JetStreamContext, plan: Plan, *, tracer: Any = None, wrap: Callable[[Any], Any] | None = None
     ) -> None:
-        self._core = Core(js, plan, tracer=tracer, wrap=wrap)
+        self._core = core_of(js, plan, tracer=tracer, wrap=wrap)
         self._plan = plan
         self._state = state.NEW
         self._health: HealthEndpoint | None = None

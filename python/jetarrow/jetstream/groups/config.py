@@ -36,6 +36,8 @@ class GroupConfig:
     # Limits of the work queue of an elastic group, in messages and bytes; 0 is none.
     max_buffered_msgs: int = 0
     max_buffered_bytes: int = 0
+    # The stored entry that it was read from, whose members may be changed.
+    entry: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def check(self) -> None:
         """Checks the rules of pcgroups.
@@ -65,7 +67,11 @@ class GroupConfig:
     def to_json(self) -> bytes:
         """Returns the entry as pcgroups writes it."""
         found: dict[str, Any] = {"max_members": self.partitions}
-        if self.kind == "static":
+        if self.entry is not None:
+            # The rest as its author wrote it: a member in Go ends if it sees `[]` in place of `null`.
+            changed = ("members", "member_mappings")
+            found = {name: value for name, value in self.entry.items() if name not in changed}
+        elif self.kind == "static":
             found |= _unless_empty(filters=[one.filter for one in self.filters])
         else:
             found["partitioning_filters"] = [
@@ -102,6 +108,7 @@ class GroupConfig:
                 mappings=mappings,
                 max_buffered_msgs=int(entry.get("max_buffered_msg") or 0),
                 max_buffered_bytes=int(entry.get("max_buffered_bytes") or 0),
+                entry=entry,
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise GroupConfigError(f"the entry of the group is not of a group ({kind}): {error!r}") from None

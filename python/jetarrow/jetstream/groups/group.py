@@ -122,12 +122,17 @@ class ConsumerGroup:
     async def delete(self) -> None:
         """Deletes the group with its consumers, and the work queue of an elastic group with all its messages.
 
-        Members that run end without an error.
+        Members that run end without an error. A group whose entry is invalid is deleted too, except for the consumers
+        of a static one.
 
         Raises:
             GroupNotFoundError: The group does not exist.
         """
-        config = await self.info()
+        try:
+            config = await self.info()
+        except GroupConfigError:
+            # An invalid entry names no members, whose consumers of a static group remain.
+            config = GroupConfig(self.kind, partitions=1)
         await (await self._bucket()).delete(self.key)
         if self.kind == "elastic":
             with suppress(NotFoundError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
@@ -177,12 +178,15 @@ class GroupMember:
         self._out.append((ref(hold), release))
         return batch
 
-    async def _collect(self, rows: int, seconds: float, bytes: int) -> list[Release[_jetarrow.Batch]]:
-        """The next rows; empty at the end."""
+    async def _collect(
+        self, rows: int, seconds: float, bytes: int, *, wait: float = math.inf
+    ) -> list[Release[_jetarrow.Batch]]:
+        """The next rows; empty at the end, and if there are none within `wait` seconds."""
         session, order, membership = self._session, self._order, self._membership
         assert membership is not None
         deadline, room = session.now() + seconds, bytes
-        while not self.is_closed:
+        until = session.now() + wait
+        while not self.is_closed and session.now() < until:
             async with self._lock:
                 await self._follow()
                 if self.is_closed:
