@@ -82,6 +82,9 @@ REQUESTS = named("""
     KeyValue: create delete get history keys purge purge_deletes put status update watch watchall
     JetStream: create_object_store delete_object_store object_store object_store_names object_stores
     ObjectStore: add_bucket_link add_link clean delete get_info seal status update_meta watch
+    JetStream: consumer_groups create_consumer_group open_consumer_group
+    ConsumerGroup: add_member delete info members remove_member set_mappings step_down
+    GroupMember: __enter__ __exit__ close open step_down
     Advisories: __enter__
 """)
 # Calls that block like another call, which is tested with the server frozen.
@@ -113,6 +116,8 @@ THE_SAME = {
     "Sink.step": "Sink.run",
     "Sink.close": "Sink.run",
     "Sink.__exit__": "Sink.run",
+    # Fetches of a pull consumer.
+    "GroupMember.batches": "PullSubscription.fetch_batch",
     "Pipe.step": "Pipe.run",
     "Pipe.close": "Pipe.run",
     "Pipe.__exit__": "Pipe.run",
@@ -154,9 +159,10 @@ LOCAL = named("""
     Publisher: __enter__
     PullSubscription: drain pull unsubscribe
     Reader: __enter__ __iter__
-    JetStream: dead_letters pipe to_delta to_iceberg to_parquet
+    JetStream: consumer_group dead_letters pipe to_delta to_iceberg to_parquet
     Sink: __enter__
     Pipe: __enter__
+    ConsumerGroup: consumer_of
     KeyValue: read
     KeyWatcher: __enter__ __iter__
     ObjectWatcher: __enter__ __iter__
@@ -172,8 +178,9 @@ def calls_of(kind: type) -> dict[str, str]:
     for base in reversed(kind.__mro__):
         if not base.__module__.startswith("jetarrow"):
             continue
-        # Members of a private base class count as members of the public class.
-        name = base.__name__ if getattr(jetarrow.sync, base.__name__, None) is base else kind.__name__
+        # Members of a private base class count as members of the first public class that has it.
+        public = [one for one in kind.__mro__ if getattr(jetarrow.sync, one.__name__, None) is one]
+        name = [one for one in public if base in one.__mro__][-1].__name__
         for member, value in vars(base).items():
             hidden = member.startswith("_") and not member.startswith("__")
             if (
@@ -219,6 +226,7 @@ def test_calls_listed_as_non_blocking_return_from_a_frozen_server(server: NatsSe
     assert len(batch.to_pandas()) == len(batch.to_polars()) == 2  # Importing the libraries takes long.
     core, events, reader = nc.subscribe("a"), js.advisories().__enter__(), js.read(stream)
     kv = js.create_key_value(bucket="LOCAL")
+    group = js.create_consumer_group(stream, "LOCAL", partitions=2)
     watcher = kv.watchall()
     objects = js.create_object_store("LOCAL").watch()
     calls: dict[str, Callable[[], object]] = {
@@ -260,6 +268,8 @@ def test_calls_listed_as_non_blocking_return_from_a_frozen_server(server: NatsSe
         "JetStream.to_delta": lambda: js.to_delta(stream, "never"),
         "JetStream.to_iceberg": lambda: js.to_iceberg(stream, "db.never"),
         "JetStream.to_parquet": lambda: js.to_parquet(stream, "never"),
+        "JetStream.consumer_group": lambda: js.consumer_group(stream, "G", member="m"),
+        "ConsumerGroup.consumer_of": lambda: group.consumer_of("m"),
         "JetStream.pipe": lambda: js.pipe(stream, stream, print, name="p"),
         "Pipe.__enter__": js.pipe(stream, stream, print, name="p").__enter__,
         "Worker.metrics": (worker := jetarrow.sync.worker(js, stream, durable="c", handler=print)).metrics,
