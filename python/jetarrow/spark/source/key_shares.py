@@ -15,7 +15,7 @@ from jetarrow.spark._core import partition_of
 # rises with the number of filters, the cost of hashes with the number of partitions: measured in docs/spark.md.
 MOST_FILTERS = 16
 _FILTERS_PER_SHARE = 2
-# Maximum number of subjects that are listed to find filters: a listing of 1,000 subjects takes the server 1 ms.
+# Maximum number of subjects that are listed to find filters; a listing of more delays each micro-batch.
 MOST_SUBJECTS = 1_000
 # Maximum number of hashes that a task keeps.
 _MOST_HASHES = 100_000
