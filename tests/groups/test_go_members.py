@@ -203,12 +203,22 @@ async def test_a_member_ends_with_its_group(source: GroupContext, go: GoPeer) ->
         assert member.wait() == 0
 
 
-async def test_a_member_ends_when_null_filters_become_a_list(source: GroupContext, go: GoPeer) -> None:
-    """Any other form of the filters in the entry is a change of the configuration for Go."""
+async def test_a_member_with_null_filters_goes_on_after_a_change(source: GroupContext, go: GoPeer) -> None:
+    """Any other form of the filters in the entry, such as `[]`, is a change of the configuration for Go."""
     go("create", "G", partitions=6, filters=None)
     go("add", "G", members=["m1"])
+
+    async def has_partitions(count: int) -> bool:
+        return len(await filters_of(source, "m1")) == count
+
     with go.member("G", "m1", ack_wait=ACK_WAIT) as member:
+        await until(lambda: has_partitions(6))
         await ConsumerGroup(source, "ORDERS", "G", "elastic").add_member("m2")
+        await until(lambda: has_partitions(3))
+        assert member.process.poll() is None
+        bucket = await source.key_value("elastic-consumer-groups")
+        changed = b'{"max_members":6,"partitioning_filters":[],"members":["m1"]}'
+        await bucket.put("ORDERS.G", changed)
         assert member.wait() == 1
         assert "bad change in the configuration" in "".join(member.log)
 
