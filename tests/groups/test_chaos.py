@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import sys
 import threading
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no 
 # Longest time for which two programs work on one message, besides a hang: the work on a batch of the former one, until
 # its acknowledgement is refused. On a busy machine a process waits for the processor meanwhile.
 BOUND = 3.0
+# Seconds after which a program reports that its acknowledgement has taken effect, on a busy machine.
+LATE = 0.25
 
 
 @pytest.fixture
@@ -50,7 +53,35 @@ def is_empty(js: jetarrow.sync.JetStream) -> bool:
 
 
 def assert_order(programs: list[Program], keys: int, rounds: int) -> None:
-    """Each key in its order, nothing lost, and nothing in work at two programs for longer than `BOUND`."""
+    """Each key in its order, nothing lost, and nothing in work at two programs for longer than `BOUND`.
+
+    The order holds for each try, also for one that was refused later: a batch has consecutive messages of a key, and
+    the message before them had been settled, or was in work at a program that was killed before it reported.
+    """
+    settled: dict[tuple[int, int], float] = {}
+    by_killed: dict[tuple[int, int], float] = {}
+    tried: list[tuple[float, dict[int, list[int]]]] = []
+    for program in programs:
+        for batch in program.batches:
+            numbers: dict[int, list[int]] = {}
+            for text in batch["texts"]:
+                key, number = map(int, text.split())
+                numbers.setdefault(key, []).append(number)
+                if batch["end"] and not batch["error"]:
+                    # A program that hung may have been acknowledged before it.
+                    hangs = [since for since, till in program.stops if batch["start"] < till < batch["end"]]
+                    settled[key, number] = min([batch["end"], *hangs])
+                elif not batch["end"] and program.was_killed:
+                    by_killed[key, number] = min(batch["start"], by_killed.get((key, number), batch["start"]))
+            tried.append((batch["start"], numbers))
+    for start, numbers in tried:
+        for key, own in numbers.items():
+            first = own[0]
+            assert own == list(range(first, first + len(own))), f"a batch of key {key} has {own}"
+            before = (key, first - 1)
+            # The acknowledgement of a killed program may have been the one that counted.
+            done = min(settled.get(before, math.inf), by_killed.get(before, math.inf)) if first else 0.0
+            assert done <= start + LATE, f"message {first} of key {key} was tried before the one before it was settled"
     work: dict[tuple[int, int], list[tuple[float, float, str, Program]]] = {}
     for program in programs:
         for batch in program.batches:

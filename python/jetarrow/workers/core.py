@@ -42,9 +42,6 @@ class Core(Settlement):
         wrap: Makes the argument of the handler from a batch.
     """
 
-    # Whether a consumer group keeps the messages from redelivery.
-    is_member = False
-
     def __init__(
         self, js: JetStreamContext, plan: Plan, *, tracer: Any = None, wrap: Callable[[Any], Any] | None = None
     ) -> None:
@@ -118,6 +115,10 @@ class Core(Settlement):
             last = info.delivered.stream_seq if info.delivered else 0
             self.held_back = HeldBack(info.num_ack_pending, last, time.monotonic() + self.ack_wait)
 
+    def kept(self) -> list[Item]:
+        """The items that in-progress acks keep from redelivery; the caller has the lock."""
+        return self.ledger.held() + (self.held_back.held() if self.held_back is not None else [])
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing is held, and all acks are sent."""
@@ -130,9 +131,25 @@ class Core(Settlement):
 
     # Requests.
 
-    async def request(self, room: int, wait: float, most_bytes: int | None) -> tuple[Decision, ...]:
-        """Makes one request, if `is_member`."""
-        raise NotImplementedError
+    async def request(self, most: int, rows: int, *, wait: float, most_bytes: int | None) -> tuple[Decision, ...]:
+        """Makes one request, and adds its messages to the ledger.
+
+        Args:
+            most: Most messages.
+            rows: Most rows of a batch.
+            wait: Seconds to wait for messages.
+            most_bytes: Most bytes; None is no limit.
+        """
+        requested = time.monotonic()
+        if self.is_batch:
+            batch = await self.sub.fetch_batch(
+                rows, max_bytes=most_bytes, timeout=self.plan.seconds, min_messages=rows, columns=BATCH_COLUMNS
+            )
+            return self.arrive_batch(batch) if len(batch) else ()
+        # An empty answer of the server proves that no earlier message is left; `fetch` does not distinguish it from no
+        # answer.
+        fetch = self.sub._fetch if self.is_holding else self.sub.fetch
+        return self.arrive(await fetch(most, timeout=wait, max_bytes=most_bytes), requested)
 
     def room(self) -> int:
         """Number of items to request now; 0 for none."""

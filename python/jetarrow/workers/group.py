@@ -18,6 +18,8 @@ from jetarrow.workers.settlement import CONFIRM_TIME, Context, log
 
 # Default of the members of a group.
 _ACK_WAIT = 5.0
+# Longest request in seconds: the stop of a worker waits for it.
+_REQUEST_TIME = 1.0
 # Seconds for which rows are collected for single messages.
 _COLLECT = 0.02
 
@@ -65,8 +67,6 @@ class GroupSource:
 class GroupCore(Core):
     """A worker's core whose messages come from a member of a group, and are acknowledged through it."""
 
-    is_member = True
-
     def __init__(self, js: JetStreamContext, plan: Any, **more: Any) -> None:
         super().__init__(js, plan, **more)
         # Batch and row of each message in the ledger.
@@ -108,14 +108,17 @@ class GroupCore(Core):
         item.key = batch.partition
         return item
 
-    async def request(self, room: int, wait: float, most_bytes: int | None) -> tuple[Decision, ...]:
-        """Makes one request of the worker."""
+    def kept(self) -> list[Item]:
+        """Nothing: the member keeps the batches that it has released."""
+        return []
+
+    async def request(self, most: int, rows: int, *, wait: float, most_bytes: int | None) -> tuple[Decision, ...]:
+        """Makes one request to the member."""
+        wait = min(wait, _REQUEST_TIME)
         if self.is_batch:
-            batch = await self.source.fetch_batch(
-                self.plan.rows, max_bytes=most_bytes, timeout=wait, seconds=self.plan.seconds
-            )
+            batch = await self.source.fetch_batch(rows, max_bytes=most_bytes, timeout=wait, seconds=self.plan.seconds)
             return self.arrive_batch(batch)
-        batch = await self.source.fetch_batch(room, max_bytes=most_bytes, timeout=wait)
+        batch = await self.source.fetch_batch(most, max_bytes=most_bytes, timeout=wait)
         messages = [batch[row] for row in range(len(batch))]
         for row, message in enumerate(messages):
             self._rows[message.seq or 0] = (batch, row)

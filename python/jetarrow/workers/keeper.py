@@ -63,13 +63,8 @@ class Keeper:
 
     def _keep(self, now: float) -> None:
         core = self._core
-        if core.is_member:
-            # The member keeps the batches that it has released.
-            return
         with core.lock:
-            items = core.ledger.held()
-            if core.held_back is not None:
-                items += core.held_back.held()
+            items = core.kept()
         native = core.session.native if not core.session.is_closed else None
         for item in items:
             if native is not None and not self._is_late(item, now):

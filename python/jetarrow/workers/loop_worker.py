@@ -12,7 +12,6 @@ from jetarrow import tracing
 from jetarrow.core.errors import Error
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.workers import signals, state
-from jetarrow.workers.counters import WorkerMetrics
 from jetarrow.workers.group import core_of
 from jetarrow.workers.health import HealthEndpoint
 from jetarrow.workers.keeper import Keeper
@@ -27,7 +26,7 @@ from jetarrow.workers.threads import ThreadContext, ThreadRunners
 _REQUEST_TIME = 5.0
 
 
-class Worker:
+class Worker(state.WorkerState):
     """Processes the messages of a stream until it is stopped. Created by `jetarrow.worker`.
 
     `await worker.run()` runs it to its end. `async with worker:` runs it within the block, for example beside other
@@ -35,30 +34,10 @@ class Worker:
     """
 
     def __init__(self, js: JetStreamContext, plan: Plan) -> None:
-        self._core = core_of(js, plan, tracer=tracing.tracer_of(js))
-        self._plan = plan
-        self._state = state.NEW
-        self._health: HealthEndpoint | None = None
+        super().__init__(core_of(js, plan, tracer=tracing.tracer_of(js)), plan)
         self._runners: TaskRunners | ThreadRunners
         # A second stop ends the drain.
         self._stops = 0
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._plan.durable} of stream {self._plan.stream}, {self._state}>"
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it requests messages."""
-        return self._state == state.RUNNING
-
-    @property
-    def health_url(self) -> str | None:
-        """Address of the health endpoint, without a path; None without one."""
-        return None if self._health is None else self._health.url
-
-    def metrics(self) -> WorkerMetrics:
-        """The counters now."""
-        return self._core.snapshot()
 
     async def run(self) -> None:
         """Runs until `stop`, a signal or an error; then drains.
@@ -230,9 +209,3 @@ class Worker:
                 await core.sub.unsubscribe()
             # Acks have left when the worker ends.
             await core.session.client.flush(5)
-
-    def _report(self) -> dict[str, Any]:
-        return state.report(self._core, self._puller, self._state)
-
-    def _metrics_text(self) -> str:
-        return state.metrics_text(self._core, self._puller, self._state)

@@ -8,7 +8,7 @@ from typing import Any
 
 from jetarrow.core.errors import ConnectionClosedError, Error, TimeoutError
 from jetarrow.jetstream.errors import FetchTimeoutError, NotFoundError
-from jetarrow.workers.core import BATCH_COLUMNS, Core
+from jetarrow.workers.core import Core
 from jetarrow.workers.ledger import Decision
 from jetarrow.workers.settlement import log
 
@@ -70,28 +70,15 @@ class Puller:
         return ()
 
     async def _request(self, room: int) -> tuple[Decision, ...]:
-        core, plan, requested = self._core, self._core.plan, time.monotonic()
-        most_bytes = None if self._is_too_large else core.bytes_left()
-        if core.is_member:
-            decisions = await core.request(room, min(self._wait, 1.0), most_bytes)
-            self._succeeded()
-            return decisions
-        if core.is_batch:
-            rows = 1 if self._is_too_large else plan.rows
-            batch = await core.sub.fetch_batch(
-                rows, max_bytes=most_bytes, timeout=plan.seconds, min_messages=rows, columns=BATCH_COLUMNS
-            )
-            self._succeeded()
-            return core.arrive_batch(batch) if len(batch) else ()
-        most = 1 if self._is_too_large else room
-        if core.is_holding:
-            # An empty answer of the server proves that no earlier message is left; `fetch` does not distinguish it
-            # from no answer.
-            messages = await core.sub._fetch(most, timeout=self._wait, max_bytes=most_bytes)
-        else:
-            messages = await core.sub.fetch(most, timeout=self._wait, max_bytes=most_bytes)
+        core, alone = self._core, self._is_too_large
+        decisions = await core.request(
+            1 if alone else room,
+            1 if alone else core.plan.rows,
+            wait=self._wait,
+            most_bytes=None if alone else core.bytes_left(),
+        )
         self._succeeded()
-        return core.arrive(messages, requested)
+        return decisions
 
     def _succeeded(self) -> None:
         self._is_too_large = False

@@ -14,7 +14,6 @@ from jetarrow.core.errors import Error
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.workers import signals, state
-from jetarrow.workers.counters import WorkerMetrics
 from jetarrow.workers.group import core_of
 from jetarrow.workers.health import HealthEndpoint
 from jetarrow.workers.keeper import Keeper
@@ -28,39 +27,19 @@ from jetarrow.workers.threads import ThreadContext, ThreadRunners
 _REQUEST_TIME = 0.5
 
 
-class ThreadWorker:
+class ThreadWorker(state.WorkerState):
     """As `jetarrow.workers.loop_worker.Worker`, with threads instead of an event loop."""
 
     def __init__(
         self, js: JetStreamContext, plan: Plan, *, tracer: Any = None, wrap: Callable[[Any], Any] | None = None
     ) -> None:
-        self._core = core_of(js, plan, tracer=tracer, wrap=wrap)
-        self._plan = plan
-        self._state = state.NEW
-        self._health: HealthEndpoint | None = None
+        super().__init__(core_of(js, plan, tracer=tracer, wrap=wrap), plan)
         self._context = ThreadContext(None)
         # Not an Event: a signal handler must take no lock that the interrupted code may hold.
         self._notices: queue.SimpleQueue[None] = queue.SimpleQueue()
         # A second stop ends the drain.
         self._stops = 0
         self._is_stopping = self._waits = False
-
-    def __repr__(self) -> str:
-        return f"<Worker {self._plan.durable} of stream {self._plan.stream}, {self._state}>"
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it requests messages."""
-        return self._state == state.RUNNING
-
-    @property
-    def health_url(self) -> str | None:
-        """Address of the health endpoint, without a path; None without one."""
-        return None if self._health is None else self._health.url
-
-    def metrics(self) -> WorkerMetrics:
-        """The counters now."""
-        return self._core.snapshot()
 
     def run(self) -> None:
         """Runs until `stop`, a signal or an error; then drains."""
@@ -196,9 +175,3 @@ class ThreadWorker:
             # Short: a second signal is noticed within it.
             self._room.wait(min(max(deadline - time.monotonic(), 0.0), 0.1))
         return self._stops > 1
-
-    def _report(self) -> dict[str, Any]:
-        return state.report(self._core, self._puller, self._state)
-
-    def _metrics_text(self) -> str:
-        return state.metrics_text(self._core, self._puller, self._state)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jetarrow.jetstream.literals import OnPipeError, OnRollback
+from jetarrow.jetstream.literals import DecodeMode, OnPipeError, OnRollback
 from jetarrow.jetstream.pipes.messages import Encoder
 from jetarrow.jetstream.sinks.begin import SinkOptions
 
@@ -49,7 +49,7 @@ class PipeOptions:
         rows: Most rows of a step.
         seconds: Seconds that a step waits for more rows.
         bytes: Bytes of rows at which a step ends.
-        drops: Whether undecodable rows are left out.
+        mode: Meaning of undecodable rows.
         on_error: Reaction to a failed row.
         on_rollback: Reaction to a rollback of the source or the target.
         timeout: Seconds that a batch may be without an answer.
@@ -60,7 +60,7 @@ class PipeOptions:
     rows: int
     seconds: float
     bytes: int
-    drops: bool
+    mode: DecodeMode
     on_error: OnPipeError
     on_rollback: OnRollback
     timeout: float

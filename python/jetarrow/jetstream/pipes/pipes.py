@@ -193,8 +193,8 @@ class Pipes(PublishVerbs, ReadVerbs):
             rows=rows,
             seconds=seconds,
             bytes=bytes,
-            drops=mode == "DROPMALFORMED",
-            on_error="fail" if mode == "FAILFAST" and on_error == "fail" else on_error,
+            mode=mode,
+            on_error=on_error,
             on_rollback=on_rollback,
             timeout=timeout,
         )

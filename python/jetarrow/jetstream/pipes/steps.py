@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -94,7 +94,7 @@ class Steps:
             size += batch.nbytes
             if size >= self._options.bytes:
                 break
-        if not batches and not self.source.is_rolled_back:
+        if not batches:
             return None
         return await self.process(thread, batches)
 
@@ -120,9 +120,11 @@ class Steps:
             for bad in corrupt
             for seq, reason in zip(bad.column("seq").to_pylist(), bad.column("_error").to_pylist(), strict=True)
         ]
-        skipped = len(failures) if self._options.drops else 0
-        if self._options.drops:
-            failures = []
+        skipped, pipe, mode = 0, self.stored.position.pipe, self._options.mode
+        if failures and mode == "FAILFAST":
+            raise _failed(pipe, failures, ' mode="DROPMALFORMED" leaves such messages out')
+        if mode == "DROPMALFORMED":
+            skipped, failures = len(failures), []
         rows = [good for good, _ in split_rows if good.num_rows]
         output = Output(self._encoder.encode(None).messages)
         if rows:
@@ -131,7 +133,7 @@ class Steps:
         failures += output.failures
         dead = 0
         if failures and self._options.on_error == "fail":
-            raise _failed(self.stored.position.pipe, failures[0], len(failures))
+            raise _failed(pipe, failures, ' on_error="dead_letter" stores such messages aside, "skip" leaves them out')
         if failures and self._options.on_error == "skip":
             skipped += len(failures)
         elif failures:
@@ -309,10 +311,8 @@ def _reason(errors: list[Exception]) -> tuple[Exception, str]:
     return first, "unknown" if isinstance(first, _PASSING) else "refused"
 
 
-def _failed(pipe: str, failure: Failure, count: int) -> PipeError:
+def _failed(pipe: str, failures: Sequence[Failure], advice: str) -> PipeError:
+    first, count = failures[0], len(failures)
     more = "" if count == 1 else f" ({count} rows failed in this step)"
-    at = "a row" if failure.seq is None else f"message {failure.seq}"
-    return PipeError(
-        f'pipe {pipe!r} could not process {at}: {failure.reason}{more}; on_error="dead_letter" stores such messages'
-        ' aside, "skip" leaves them out'
-    )
+    at = "a row" if first.seq is None else f"message {first.seq}"
+    return PipeError(f"pipe {pipe!r} could not process {at}: {first.reason}{more};{advice}")

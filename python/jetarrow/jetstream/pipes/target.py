@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jetarrow.core.errors import UnsupportedError
+from jetarrow.core.errors import Error, UnsupportedError
 from jetarrow.jetstream import models
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.errors import MessageNotFoundError, NotFoundError
@@ -179,5 +179,5 @@ class PipeTarget:
         if self._written >= _KEPT:
             self._written = 0
             # A stream may forbid it; then they remain.
-            with suppress(Exception):
+            with suppress(Error, TimeoutError):
                 await self._manage.purge_stream(self.stream, subject=self.subject, keep=_KEPT)
