@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 import jetarrow.sync
+from jetarrow.errors import TimeoutError
 from jetarrow.js.errors import GroupPinLostError
 
 
@@ -35,12 +36,16 @@ def main(url: str, given: dict[str, Any]) -> None:
                 texts = [message.data.decode() for message in batch]
                 report("start", time.time(), batch.partition, texts)
                 time.sleep(given["work"] * len(batch))
-                error = ""
+                error, ended = "", time.time()
                 try:
                     batch.ack_sync()
+                    ended = time.time()
                 except GroupPinLostError as refused:
-                    error = type(refused).__name__
-                report("end", time.time(), error)
+                    error, ended = type(refused).__name__, time.time()
+                except TimeoutError as silence:
+                    # The consumer was deleted before it answered: the outcome is unknown, and the work ended before.
+                    error = type(silence).__name__
+                report("end", ended, error)
 
 
 class Program:

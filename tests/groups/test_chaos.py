@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import jetarrow.sync
 import pytest
@@ -52,14 +53,20 @@ def is_empty(js: jetarrow.sync.JetStream) -> bool:
     return info.state.messages == 0 and not any(one.lag for one in info.sources or ())
 
 
+def is_unknown(batch: dict[str, Any], program: Program) -> bool:
+    """Whether the acknowledgement of a batch may have counted, although the program does not know it."""
+    return (not batch["end"] and program.was_killed) or batch["error"] == "TimeoutError"
+
+
 def assert_order(programs: list[Program], keys: int, rounds: int) -> None:
     """Each key in its order, nothing lost, and nothing in work at two programs for longer than `BOUND`.
 
     The order holds for each try, also for one that was refused later: a batch has consecutive messages of a key, and
-    the message before them had been settled, or was in work at a program that was killed before it reported.
+    the message before them had been settled, or was in work with an unknown outcome: the program was killed before it
+    reported, or its acknowledgement had no answer.
     """
     settled: dict[tuple[int, int], float] = {}
-    by_killed: dict[tuple[int, int], float] = {}
+    unknown: dict[tuple[int, int], float] = {}
     tried: list[tuple[float, dict[int, list[int]]]] = []
     for program in programs:
         for batch in program.batches:
@@ -71,36 +78,37 @@ def assert_order(programs: list[Program], keys: int, rounds: int) -> None:
                     # A program that hung may have been acknowledged before it.
                     hangs = [since for since, till in program.stops if batch["start"] < till < batch["end"]]
                     settled[key, number] = min([batch["end"], *hangs])
-                elif not batch["end"] and program.was_killed:
-                    by_killed[key, number] = min(batch["start"], by_killed.get((key, number), batch["start"]))
+                elif is_unknown(batch, program):
+                    unknown[key, number] = min(batch["start"], unknown.get((key, number), batch["start"]))
             tried.append((batch["start"], numbers))
     for start, numbers in tried:
         for key, own in numbers.items():
             first = own[0]
             assert own == list(range(first, first + len(own))), f"a batch of key {key} has {own}"
             before = (key, first - 1)
-            # The acknowledgement of a killed program may have been the one that counted.
-            done = min(settled.get(before, math.inf), by_killed.get(before, math.inf)) if first else 0.0
+            # An acknowledgement with an unknown outcome may have been the one that counted.
+            done = min(settled.get(before, math.inf), unknown.get(before, math.inf)) if first else 0.0
             assert done <= start + LATE, f"message {first} of key {key} was tried before the one before it was settled"
-    work: dict[tuple[int, int], list[tuple[float, float, str, Program]]] = {}
+    work: dict[tuple[int, int], list[tuple[dict[str, Any], Program]]] = {}
     for program in programs:
         for batch in program.batches:
             for text in batch["texts"]:
                 key, number = map(int, text.split())
-                work.setdefault((key, number), []).append((batch["start"], batch["end"], batch["error"], program))
+                work.setdefault((key, number), []).append((batch, program))
     for key in range(keys):
         before = 0.0
         for number in range(rounds):
-            tries = sorted(work.get((key, number), []), key=lambda one: one[0])
+            tries = sorted(work.get((key, number), []), key=lambda one: float(one[0]["start"]))
             assert tries, f"message {number} of key {key} is lost"
-            # The try that counts is the last one: acknowledged, or by a program that was killed before it reported.
-            done = [one for one in tries if one[1] and not one[2]]
-            start = done[-1][0] if done else tries[-1][0]
-            assert done or tries[-1][3].was_killed, f"message {number} of key {key} was not acknowledged"
+            # The try that counts is the last one: acknowledged, or with an unknown outcome.
+            done = [batch for batch, _ in tries if batch["end"] and not batch["error"]]
+            start = (done or [tries[-1][0]])[-1]["start"]
+            assert done or is_unknown(*tries[-1]), f"message {number} of key {key} was not acknowledged"
             assert len(done) <= 1, f"message {number} of key {key} was acknowledged by two"
             assert start >= before, f"message {number} of key {key} was overtaken"
             before = start
-            for (_, end, _, program), (next_start, *_) in itertools.pairwise(tries):
+            for (former, program), (later, _) in itertools.pairwise(tries):
+                end, next_start = former["end"], later["start"]
                 hung = sum(max(0.0, till - max(since, next_start)) for since, till in program.stops)
                 assert end - next_start - hung < BOUND, f"message {number} of key {key} was in work twice"
 

@@ -142,6 +142,19 @@ async def test_later_rows_of_a_partition_wait_for_a_rejected_one(js: JetStreamCo
     assert order[:first] + order[first + 1 :] == [f"0 {number}" for number in range(13)]
 
 
+async def test_a_confirmation_of_a_deleted_consumer_is_refused(js: JetStreamContext) -> None:
+    """As a rebalance deletes it; whoever undoes its work then gets the rows again."""
+    await elastic(js, "m1")
+    await publish(js, 1, range(6))
+    async with member(js) as one, iterating(one, rows=3) as batches:
+        batch = await anext(batches)
+        assert [message.data for message in batch] == [b"0 0", b"0 1", b"0 2"]
+        await js.delete_consumer("ORDERS-G", "m1")
+        with pytest.raises(GroupPinLostError):
+            await batch.ack_sync()
+        assert [text for _, text in await texts(batches, 6)] == [f"0 {number}" for number in range(6)]
+
+
 async def test_a_dropped_batch_is_redelivered_before_later_rows(js: JetStreamContext) -> None:
     await elastic(js, "m1")
     await publish(js, 1, range(6))

@@ -92,6 +92,8 @@ class Program:
     pin: str | None = None
     generation: int = 0
     out: list[Release[Rows]] = field(default_factory=list)
+    # Rows whose acknowledgement failed, so that the program may have undone its work.
+    undone: set[int] = field(default_factory=set)
 
     def pull(self, most: int, hang: float, other: Program | None = None) -> None:
         """A fetch; of two requests if there is another program, which works between them."""
@@ -120,6 +122,7 @@ class Program:
         for rows in refused.reject:
             server.nak(rows)
         for rows in refused.repeat:
+            assert not self.undone.intersection(rows), "acknowledged without having been released again"
             server.ack(rows)
         if self.order.is_waiting and self.order.checked(server.pinned_id()):
             self.order.counted(len(server.pending))
@@ -130,6 +133,7 @@ class Program:
         for release in self.order.release(most, server.now):
             assert release.epoch == before
             seqs = [seq for part in release.parts for seq in part.seqs]
+            self.undone.difference_update(seqs)
             assert seqs == [seq for part in release.parts for seq in part.rows]
             assert seqs == sorted(set(seqs))
             # One program a member: the server would give rows to no other one.
@@ -159,12 +163,15 @@ class Program:
             return
         assert pin == server.pinned_id() or pin in server.unpinned | server.deleted, "a late acknowledgement counts"
         seqs = [seq for part in release.parts for seq in part.seqs]
-        acked, rest = (seqs, []) if kind == "ack" else (seqs[1:], seqs[:1])
+        acked, rest = (seqs, []) if kind not in ("nak", "lost") else (seqs[1:], seqs[:1])
         self.order.acknowledged(release.epoch, acked)
-        if kind != "lost":
-            self.server.ack(acked)
-        else:
+        if kind in ("lost", "unanswered"):
             self.server.nak(acked)
+        else:
+            self.server.ack(acked)
+        if kind in ("unanswered", "unconfirmed"):
+            self.order.unconfirmed(release.epoch, release.partition, acked, now=self.server.now)
+            self.undone.update(acked)
         self.order.rejected(release.epoch, release.partition, rest, due=self.server.now + delay)
         self.server.nak(rest, delay)
 
@@ -190,7 +197,13 @@ STEPS = st.one_of(
     st.tuples(st.just("twice"), WHO, st.integers(1, 8), HANGS),
     st.tuples(st.just("pull"), WHO, st.integers(1, 8), HANGS),
     st.tuples(st.just("release"), WHO, st.integers(1, 5)),
-    st.tuples(st.sampled_from(["ack", "nak", "lost"]), WHO, st.integers(0, 5), st.sampled_from([0.0, 2.0, 9.0])),
+    # An acknowledgement whose confirmation fails has arrived ("unconfirmed") or not ("unanswered").
+    st.tuples(
+        st.sampled_from(["ack", "ack", "nak", "lost", "unanswered", "unconfirmed"]),
+        WHO,
+        st.integers(0, 5),
+        st.sampled_from([0.0, 2.0, 9.0]),
+    ),
     st.tuples(st.just("advance"), TIMES),
     st.tuples(st.just("keep"), WHO),
     st.tuples(st.just("kill"), WHO),
@@ -226,7 +239,7 @@ def test_order_and_late_acks_over_takeovers(window: int, steps: list[tuple[objec
                 server.pin = None
             case "replace":
                 server.replace()
-            case "ack" | "nak" | "lost":
+            case "ack" | "nak" | "lost" | "unanswered" | "unconfirmed":
                 programs[numbers[0]].settle(str(verb), numbers[1], numbers[2])
     # One program is left: it gets everything.
     last = Program(server)

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from jetarrow import _jetarrow
+from jetarrow.core.errors import NoRespondersError
 from jetarrow.core.session import Session
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.batch_collector import ConcatenatedBatch, HeldBatch, PendingAcks
+from jetarrow.jetstream.group_errors import GroupPinLostError
 from jetarrow.jetstream.groups.order import MemberOrder, Release
 from jetarrow.jetstream.literals import AckVerb
 
@@ -21,6 +23,9 @@ class BatchOwner(Protocol):
 
     async def _check_pin(self, epoch: int) -> None:
         """Raises `GroupPinLostError` if rows of an epoch belong to another program."""
+
+    def _pin_lost(self) -> GroupPinLostError:
+        """Returns that error."""
 
 
 class GroupBatch(HeldBatch):
@@ -65,7 +70,15 @@ class GroupBatch(HeldBatch):
                     order.acknowledged(release.epoch, known)
             if "confirm" in options:
                 options["confirm"] = max(deadline - session.now(), 0.001)
-            await session.run(session.native.ack_rows(part, kind, own, **options))
+            try:
+                await session.run(session.native.ack_rows(part, kind, own, **options))
+            except BaseException as error:
+                if kind in ("ack", "term"):
+                    order.unconfirmed(release.epoch, release.partition, known, now=session.now())
+                if isinstance(error, NoRespondersError):
+                    # A rebalance has deleted the consumer since the check.
+                    raise self._member._pin_lost() from error
+                raise
 
 
 def group_batch(member: BatchOwner, release: Release[_jetarrow.Batch]) -> tuple[GroupBatch, PendingAcks]:

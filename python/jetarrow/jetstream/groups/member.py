@@ -292,10 +292,13 @@ class GroupMember:
             if self._order.epoch != epoch:
                 answer = "no"
         if answer == "no":
-            raise GroupPinLostError(
-                f"the messages of member {self.name!r} of group {self._name!r} belong to another program or member:"
-                " this one hung, stepped down or was rebalanced; they are delivered again, so drop the batch"
-            )
+            raise self._pin_lost()
+
+    def _pin_lost(self) -> GroupPinLostError:
+        return GroupPinLostError(
+            f"the messages of member {self.name!r} of group {self._name!r} belong to another program or member: this"
+            " one hung, stepped down or was rebalanced; they are delivered again, so drop the batch"
+        )
 
     async def _tick(self) -> None:
         """Keeps messages in progress, the pin and the membership while the program works on a batch."""

@@ -60,6 +60,10 @@ class _Acked:
         if len(self.new) > REMEMBERED:
             self.old, self.new = self.new, set()
 
+    def remove(self, seqs: Iterable[int]) -> None:
+        self.new.difference_update(seqs)
+        self.old.difference_update(seqs)
+
     def __contains__(self, seq: int) -> bool:
         return seq in self.new or seq in self.old
 
@@ -273,6 +277,21 @@ class MemberOrder(Generic[T]):
         if found:
             self._out.difference_update(found)
             self._missing.setdefault(partition, {}).update(dict.fromkeys(found, due + self._bound))
+
+    def unconfirmed(self, epoch: int, partition: int, seqs: Sequence[int], *, now: float) -> None:
+        """Takes back an acknowledgement whose confirmation failed: the program may have undone its work.
+
+        Rows that are delivered again are released again, before later rows of their partition.
+
+        Args:
+            epoch: Epoch of their release.
+            partition: Their partition.
+            seqs: Their sequences, as given to `acknowledged`.
+            now: The time.
+        """
+        if epoch == self.epoch:
+            self._acked.remove(seqs)
+            self._missing.setdefault(partition, {}).update(dict.fromkeys(seqs, now + self._bound))
 
     def _expire(self, now: float) -> None:
         # Called after a fetch that has brought all that was due: time alone is no proof if pulls were small or rare.
