@@ -143,7 +143,7 @@ async def test_later_rows_of_a_partition_wait_for_a_rejected_one(js: JetStreamCo
 
 
 async def test_a_confirmation_of_a_deleted_consumer_is_refused(js: JetStreamContext) -> None:
-    """As a rebalance deletes it; whoever undoes its work then gets the rows again."""
+    """As a rebalance deletes it; a program that undoes its work then gets the rows again."""
     await elastic(js, "m1")
     await publish(js, 1, range(6))
     async with member(js) as one, iterating(one, rows=3) as batches:
