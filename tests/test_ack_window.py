@@ -6,16 +6,42 @@ import asyncio
 import time
 import warnings
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
+import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
+from .survive.proxy import Proxy
 from .tools import fill, fill_sync, until
 
 # Long enough that a fetch which waits it out is seen for sure.
 LONG = 20.0
+
+
+class Overtaking(Proxy):
+    """Holds messages of consumer sequences above 15 until two requests for the consumer's state are answered."""
+
+    async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, told: bool) -> None:
+        if not told:
+            return await super()._pipe(reader, writer, told=told)
+        held, answers = b"", 0
+        while line := await reader.readline():
+            words = line.split()
+            if words[0] in (b"MSG", b"HMSG"):
+                line += await reader.readexactly(int(words[-1]) + 2)
+                # $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<consumer seq>.<time>.<pending>
+                if words[3].startswith(b"$JS.ACK.") and int(words[3].split(b".")[6]) > 15 and answers < 2:
+                    held += line
+                    continue
+                answers += bool(held) and b"consumer_info_response" in line
+            writer.write(line)
+            if held and answers == 2:
+                writer.write(held)
+                held = b""
+        writer.close()
 
 
 @pytest.fixture
@@ -46,6 +72,21 @@ async def test_a_bound_subscription_finds_it_out(js: JetStreamContext, stream: s
     begin = time.monotonic()
     assert len(await sub.fetch_batch(1_000, timeout=LONG)) == 20
     assert time.monotonic() - begin < LONG / 2
+
+
+@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+async def test_the_answer_that_the_window_is_full_overtakes_messages(
+    nats_url: str, js: JetStreamContext, stream: str, quiet: None, verb: str
+) -> None:
+    await fill(js, stream, 50)
+    await js.add_consumer(stream, durable_name="d", max_ack_pending=20)
+    port = urlsplit(nats_url).port
+    assert port is not None
+    async with Overtaking(port) as proxy, await jetarrow.connect(proxy.url) as nc:
+        sub = await nc.jetstream().pull_subscribe_bind(consumer="d", stream=stream)
+        begin = time.monotonic()
+        assert len(await getattr(sub, verb)(1_000, timeout=LONG)) == 20
+        assert time.monotonic() - begin < LONG / 2
 
 
 async def test_messages_and_handles_too(js: JetStreamContext, stream: str, quiet: None) -> None:

@@ -47,6 +47,21 @@ impl RowSizes {
     }
 }
 
+/// Position of the last message of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LastRow {
+    pub consumer_seq: u64,
+    /// Messages that were pending behind it.
+    pub pending: u64,
+}
+
+impl LastRow {
+    pub fn of(meta: &AckSubject<'_>) -> Self {
+        let count = |number: i64| u64::try_from(number).unwrap_or_default();
+        LastRow { consumer_seq: count(meta.consumer_seq), pending: count(meta.pending) }
+    }
+}
+
 /// Builder of batches; it builds only the selected columns.
 pub struct BatchBuilder {
     layout: Layout,
@@ -56,7 +71,7 @@ pub struct BatchBuilder {
     delivered: Option<Vec<i64>>,
     consumer_seq: Option<Vec<i64>>,
     pending: Option<Vec<i64>>,
-    last_pending: i64,
+    last: LastRow,
     subject: Option<StringBuilder>,
     headers: Option<HeadersBuilder>,
     data: Option<BytesBuilder>,
@@ -84,7 +99,7 @@ impl BatchBuilder {
             delivered: wants(Column::Delivered).then(Vec::new),
             consumer_seq: wants(Column::ConsumerSeq).then(Vec::new),
             pending: wants(Column::Pending).then(Vec::new),
-            last_pending: 0,
+            last: LastRow::default(),
             subject: wants(Column::Subject).then(StringBuilder::new),
             headers: wants(Column::Headers).then(|| HeadersBuilder::new(layout.binary_headers)),
             data: wants(Column::Data).then(BytesBuilder::default),
@@ -116,10 +131,9 @@ impl BatchBuilder {
         self.limit.saturating_sub(self.bytes.max(self.len().saturating_mul(self.stream.len())))
     }
 
-    /// Returns the last row's stream sequence, and the consumer's number of pending messages at that row.
-    pub fn last(&self) -> Option<(u64, u64)> {
-        let pending = u64::try_from(self.last_pending).unwrap_or_default();
-        Some((u64::try_from(*self.seq.last()?).ok()?, pending))
+    /// Returns what the last row's ack subject has.
+    pub fn last(&self) -> Option<LastRow> {
+        (!self.seq.is_empty()).then_some(self.last)
     }
 
     /// Returns the ack subjects of the rows so far.
@@ -155,7 +169,7 @@ impl BatchBuilder {
         ] {
             column.as_mut().into_iter().for_each(|column| column.push(number));
         }
-        self.last_pending = meta.pending;
+        self.last = LastRow::of(meta);
         self.bytes += message.size();
         if let Some(subject) = &mut self.subject {
             subject.append_value(self.layout.shown(&message.subject()));

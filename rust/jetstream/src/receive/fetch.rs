@@ -6,6 +6,7 @@
 //! kept for the next call. Messages of a cancelled call are negatively acknowledged, or kept for the next call if the
 //! consumer wants no acks (`redelivery`).
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use client::Connection;
 mod call;
 mod pull_request;
 mod redelivery;
+mod round_end;
 mod sink;
 
 use call::FetchCall;
@@ -47,6 +49,15 @@ pub struct Fetch {
     pub group: Option<PriorityGroup>,
 }
 
+/// The consumer's ack window, as the server states it.
+pub(super) enum Fullness {
+    HasRoom,
+    /// Nothing after this consumer sequence is delivered before messages are acknowledged.
+    Full {
+        delivered: u64,
+    },
+}
+
 pub struct PullSubscription {
     conn: Arc<Connection>,
     prefix: String,
@@ -56,6 +67,8 @@ pub struct PullSubscription {
     idle: Mutex<Vec<PullInbox>>,
     returns: Arc<Redelivery>,
     ack_window: Mutex<AckWindow>,
+    /// Highest consumer sequence that a call has taken.
+    received: AtomicU64,
     limits: Mutex<Limits>,
     /// Size of one request.
     rows: RequestSize,
@@ -70,9 +83,9 @@ impl Drop for PullSubscription {
 
 impl PullSubscription {
     pub fn new(conn: Arc<Connection>, prefix: String, stream: String, consumer: String) -> Self {
-        let (idle, ack_window, limits, rows, pins) = Default::default();
+        let (idle, ack_window, received, limits, rows, pins) = Default::default();
         let returns = Arc::new(Redelivery::new(conn.clone(), prefix.clone(), stream.clone(), consumer.clone()));
-        PullSubscription { conn, prefix, stream, consumer, idle, returns, ack_window, limits, rows, pins }
+        PullSubscription { conn, prefix, stream, consumer, idle, returns, ack_window, received, limits, rows, pins }
     }
 
     /// No request asks for more than this many messages.
@@ -123,6 +136,7 @@ impl PullSubscription {
         let last = fetch.timeout.saturating_add(2 * REQUEST_GRACE);
         let done = tokio::time::timeout(last, unconstrained(job.run(fetch))).await.unwrap_or(Ok(()));
         self.idle().extend(job.inbox.take());
+        self.receive(job.last().map_or(0, |last| last.consumer_seq));
         match done {
             // Messages so far are handed out; the next call meets the error again.
             Err(_) if job.size().0 > 0 => {}
@@ -178,24 +192,31 @@ impl PullSubscription {
         lock(&self.ack_window)
     }
 
+    /// Records that messages up to this consumer sequence have arrived. Returns the highest one.
+    pub(super) fn receive(&self, consumer_seq: u64) -> u64 {
+        self.received.fetch_max(consumer_seq, Ordering::Relaxed).max(consumer_seq)
+    }
+
     /// Asks the server whether the consumer delivers nothing more before messages are acknowledged.
-    pub(super) async fn window_is_full(&self, deadline: Instant) -> bool {
+    pub(super) async fn fullness(&self, deadline: Instant) -> Fullness {
         let api = Api::new(&self.conn, &self.prefix);
         let Ok(answer) = timeout_at(deadline, api.consumer_state(&self.stream, &self.consumer)).await else {
-            return false;
+            return Fullness::HasRoom;
         };
         let mut known = self.ack_window();
         let Ok(state) = answer else {
             // Not permitted, or no such consumer: assume no window for a while.
             known.learn(None);
-            return false;
+            return Fullness::HasRoom;
         };
         self.learn(ConsumerTraits::from(&state));
         let window = state.ack_window();
         known.learn(window);
-        let full = window.is_some_and(|most| state.num_ack_pending >= most as u64);
-        known.slow += u32::from(!full);
-        full
+        if window.is_some_and(|most| state.num_ack_pending >= most as u64) {
+            return Fullness::Full { delivered: state.delivered.consumer_seq };
+        }
+        known.slow += 1;
+        Fullness::HasRoom
     }
 }
 

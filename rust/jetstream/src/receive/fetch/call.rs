@@ -4,21 +4,22 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::pull_request::PullRequest;
 use super::redelivery::LateReplies;
+use super::round_end::{Next, RoundEnd, next_or_end};
 use super::sink::{Sink, Unclaimed, Undelivered};
 use super::{FETCH_RETRY_INTERVAL, Fetch, PullSubscription, REQUEST_GRACE, heartbeat, too_large};
 use crate::api::Api;
+use crate::receive::batch_builder::LastRow;
 use crate::receive::limits::Limit;
 use crate::receive::priority::Member;
 use crate::receive::pull::{PROTOCOL_LINE, PULL_BYTES, PullInbox, PullOptions, Status};
 use base::error::{JetError, Loss, Result};
 use base::lock::lock;
+use client::Connection;
 use client::traffic::Verb;
-use client::{Connection, Link};
 use wire::message::Message;
 
 /// One call.
@@ -48,69 +49,6 @@ impl<S: Sink> Drop for FetchCall<'_, S> {
 
 /// Most bytes of a request that waits, unless one message may have more.
 const WAITING_BYTES: usize = 1 << 20;
-
-/// How a request ended.
-enum RoundEnd {
-    Full,
-    Dry {
-        too_large: bool,
-    },
-    Gone(String),
-    /// The request exceeded a limit of the consumer.
-    Limited(Limit),
-    /// The consumer delivers no more before messages are acknowledged.
-    WindowFull,
-    LinkBroke,
-    Deadline,
-}
-
-/// The outcome of a wait during a request.
-enum Next {
-    /// A message, or `None` when the connection is closed.
-    Message(Option<Message>),
-    End(RoundEnd),
-}
-
-/// Waits for the next message while the inbox is empty, or for a reason to end the request.
-async fn next_or_end(
-    sub: &PullSubscription,
-    request: &mut PullRequest,
-    options: &PullOptions,
-    link: &mut watch::Receiver<Link>,
-    allowed_silence: &mut Option<Duration>,
-    deadline: Instant,
-) -> Result<Next> {
-    // Silence begins when the inbox is empty.
-    let silence_limit = if options.heartbeat.is_zero() { Duration::MAX } else { options.heartbeat * 2 };
-    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + REQUEST_GRACE);
-    let mut look = allowed_silence.map_or(deadline + REQUEST_GRACE, |allowed_silence| Instant::now() + allowed_silence);
-    loop {
-        tokio::select! {
-            biased;
-            message = request.inbox.messages.next() => return Ok(Next::Message(message)),
-            Ok(()) = link.changed() => {
-                if sub.conn.breaks() != request.progress.breaks() {
-                    return Ok(Next::End(RoundEnd::LinkBroke));
-                }
-                if let Some(cause) = request.inbox.refused() {
-                    // The server refused the request: nothing arrives for it.
-                    request.is_pending = false;
-                    return Err(cause);
-                }
-            }
-            () = sleep_until(look), if look < deadline => {
-                if sub.window_is_full(deadline).await {
-                    return Ok(Next::End(RoundEnd::WindowFull));
-                }
-                *allowed_silence = sub.ack_window().allowed_silence(options);
-                look = allowed_silence.map_or(deadline + REQUEST_GRACE, |allowed_silence| Instant::now() + allowed_silence);
-            }
-            () = sleep_until(silent.min(deadline + REQUEST_GRACE)) => {
-                return Ok(Next::End(if silent < deadline { RoundEnd::LinkBroke } else { RoundEnd::Deadline }));
-            }
-        }
-    }
-}
 
 /// Limits the bytes of a request by the connection's budget for data in transit. A request for a single message, or
 /// without a limit, is unchanged. A request that waits has a limit of its own, because none of its messages is in
@@ -219,9 +157,14 @@ impl<S: Sink> FetchCall<'_, S> {
         self.fetched.sink.as_ref().map_or((0, 0), |sink| (sink.rows(), sink.bytes()))
     }
 
+    /// The last message so far.
+    pub fn last(&self) -> Option<LastRow> {
+        self.fetched.sink.as_ref().and_then(Sink::last)
+    }
+
     /// True if messages were pending behind the last one. The server can report 404 although some are.
     fn expects_more(&self) -> bool {
-        self.fetched.sink.as_ref().and_then(Sink::last).is_some_and(|(_, pending)| pending > 0)
+        self.last().is_some_and(|last| last.pending > 0)
     }
 
     /// Bytes that the call may still receive.
@@ -308,13 +251,18 @@ impl<S: Sink> FetchCall<'_, S> {
         while !request.progress.is_full() {
             let message = match request.inbox.messages.next().now_or_never() {
                 Some(message) => message,
-                None => match next_or_end(sub, request, options, &mut link, &mut allowed_silence, deadline).await? {
-                    Next::Message(message) => message,
-                    Next::End(end) => {
-                        *heard |= matches!(end, RoundEnd::WindowFull);
-                        return Ok(end);
+                None => {
+                    let received = sub.receive(sink.last().map_or(0, |last| last.consumer_seq));
+                    match next_or_end(sub, received, request, options, &mut link, &mut allowed_silence, deadline)
+                        .await?
+                    {
+                        Next::Message(message) => message,
+                        Next::End(end) => {
+                            *heard |= matches!(end, RoundEnd::WindowFull);
+                            return Ok(end);
+                        }
                     }
-                },
+                }
             };
             let Some(message) = message else { return Err(conn.closed()) };
             conn.traffic.received(Verb::Fetch, message.payload().len());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::redelivery::{Redelivery, Undecided};
-use crate::receive::batch_builder::BatchBuilder;
+use crate::receive::batch_builder::{BatchBuilder, LastRow};
 use crate::receive::message::Received;
 use base::error::{JetError, Result};
 use columns::batch::Batch;
@@ -20,8 +20,7 @@ pub trait Sink: Send + 'static {
     fn room(&self) -> usize;
     /// Adds a message; false if it is not a message of a stream.
     fn push(&mut self, message: &Message) -> Result<bool>;
-    /// Stream sequence of the last message, and the number of messages pending behind it.
-    fn last(&self) -> Option<(u64, u64)>;
+    fn last(&self) -> Option<LastRow>;
     /// Ack subjects of the messages, to negatively acknowledge them after a cancellation.
     fn replies(&self) -> Vec<Subject>;
     /// Moves the messages out, for another sink.
@@ -47,7 +46,7 @@ impl Sink for BatchBuilder {
         Ok(true)
     }
 
-    fn last(&self) -> Option<(u64, u64)> {
+    fn last(&self) -> Option<LastRow> {
         BatchBuilder::last(self)
     }
 
@@ -132,9 +131,8 @@ impl Sink for MessageSink {
         Ok(of_a_stream)
     }
 
-    fn last(&self) -> Option<(u64, u64)> {
-        let meta = parse_ack_subject(self.messages.0.back()?.last()?.reply())?;
-        Some((u64::try_from(meta.seq).ok()?, u64::try_from(meta.pending).unwrap_or_default()))
+    fn last(&self) -> Option<LastRow> {
+        parse_ack_subject(self.messages.0.back()?.last()?.reply()).map(|meta| LastRow::of(&meta))
     }
 
     fn replies(&self) -> Vec<Subject> {

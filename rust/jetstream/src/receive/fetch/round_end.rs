@@ -1,0 +1,91 @@
+//! Why a request of a fetch ends, and the wait for it.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::pull_request::PullRequest;
+use super::{Fullness, PullSubscription, REQUEST_GRACE};
+use crate::receive::limits::Limit;
+use crate::receive::pull::PullOptions;
+use base::error::Result;
+use client::Link;
+use wire::message::Message;
+
+/// Looks at a full window, at twice the interval each, while messages may be on the way: 0.3 s on a fast link.
+const MAX_FULL_LOOKS: u32 = 3;
+
+/// How a request ended.
+pub(super) enum RoundEnd {
+    Full,
+    Dry {
+        too_large: bool,
+    },
+    Gone(String),
+    /// The request exceeded a limit of the consumer.
+    Limited(Limit),
+    /// The consumer delivers no more before messages are acknowledged.
+    WindowFull,
+    LinkBroke,
+    Deadline,
+}
+
+/// The outcome of a wait during a request.
+pub(super) enum Next {
+    /// A message, or `None` when the connection is closed.
+    Message(Option<Message>),
+    End(RoundEnd),
+}
+
+/// Waits for the next message while the inbox is empty, or for a reason to end the request. `received`: the highest
+/// consumer sequence that has arrived.
+pub(super) async fn next_or_end(
+    sub: &PullSubscription,
+    received: u64,
+    request: &mut PullRequest,
+    options: &PullOptions,
+    link: &mut watch::Receiver<Link>,
+    allowed_silence: &mut Option<Duration>,
+    deadline: Instant,
+) -> Result<Next> {
+    // Silence begins when the inbox is empty.
+    let silence_limit = if options.heartbeat.is_zero() { Duration::MAX } else { options.heartbeat * 2 };
+    let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + REQUEST_GRACE);
+    let after =
+        |silence: Option<Duration>| silence.map_or(deadline + REQUEST_GRACE, |silence| Instant::now() + silence);
+    let mut look = after(*allowed_silence);
+    let mut full_looks = 0;
+    loop {
+        tokio::select! {
+            biased;
+            message = request.inbox.messages.next() => return Ok(Next::Message(message)),
+            Ok(()) = link.changed() => {
+                if sub.conn.breaks() != request.progress.breaks() {
+                    return Ok(Next::End(RoundEnd::LinkBroke));
+                }
+                if let Some(cause) = request.inbox.refused() {
+                    // The server refused the request: nothing arrives for it.
+                    request.is_pending = false;
+                    return Err(cause);
+                }
+            }
+            () = sleep_until(look), if look < deadline => {
+                if let Fullness::Full { delivered } = sub.fullness(deadline).await {
+                    // What is delivered and not here is with another client, or on the way: the server's answer can
+                    // overtake messages.
+                    if delivered <= received || full_looks == MAX_FULL_LOOKS {
+                        return Ok(Next::End(RoundEnd::WindowFull));
+                    }
+                    full_looks += 1;
+                }
+                *allowed_silence = sub.ack_window().allowed_silence(options);
+                look = after(allowed_silence.map(|silence| silence * (1 << full_looks)));
+            }
+            () = sleep_until(silent.min(deadline + REQUEST_GRACE)) => {
+                return Ok(Next::End(if silent < deadline { RoundEnd::LinkBroke } else { RoundEnd::Deadline }));
+            }
+        }
+    }
+}
