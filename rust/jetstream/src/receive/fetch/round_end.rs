@@ -73,8 +73,8 @@ pub(super) async fn next_or_end(
             }
             () = sleep_until(look), if look < deadline => {
                 if let Fullness::Full { delivered } = sub.fullness(deadline).await {
-                    // What is delivered and not here is with another client, or on the way: the server's answer can
-                    // overtake messages.
+                    // Messages that are delivered and not here are with another client, or on the way: the server can
+                    // answer before it sends them.
                     if delivered <= received || full_looks == MAX_FULL_LOOKS {
                         return Ok(Next::End(RoundEnd::WindowFull));
                     }
