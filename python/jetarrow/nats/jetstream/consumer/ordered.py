@@ -1,0 +1,5 @@
+"""Ordered consumers, under the path of nats-jetstream."""
+
+from jetarrow.nats.jetstream.ordered import OrderedConsumer
+
+__all__ = ["OrderedConsumer"]
