@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from jetarrow.nats.jetstream import api as api
 from jetarrow.nats.jetstream.account import AccountInfo, AccountLimits, APIStats, Tier
 from jetarrow.nats.jetstream.consumer import Consumer, ConsumerInfo, ConsumerReset, OrderedConsumerConfig
-from jetarrow.nats.jetstream.context import JetStream
 from jetarrow.nats.jetstream.errors import (
     ConsumerDeletedError,
     ConsumerInvalidResetError,
@@ -23,6 +22,7 @@ from jetarrow.nats.jetstream.errors import (
     StreamNameAlreadyInUseError,
     StreamNotFoundError,
 )
+from jetarrow.nats.jetstream.jetstream import JetStream
 from jetarrow.nats.jetstream.publish_ack import PublishAck
 from jetarrow.nats.jetstream.stream import (
     ClusterInfo,

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from jetarrow.nats.jetstream import api
 from jetarrow.nats.jetstream.consumer_config import ConsumerInfo, OrderedConsumerConfig
-from jetarrow.nats.jetstream.consumer_protocols import Consumer
 from jetarrow.nats.jetstream.pages import pages
 
 if TYPE_CHECKING:
+    from jetarrow.nats.jetstream.ordered import OrderedConsumer
+    from jetarrow.nats.jetstream.pull import PullConsumer
     from jetarrow.nats.jetstream.stream import Stream
 
 
@@ -26,7 +27,7 @@ class ContextConsumers:
 
     async def create_consumer(
         self, stream_name: str, name: str, durable_name: str | None = None, **config: Any
-    ) -> Consumer:
+    ) -> PullConsumer:
         """Creates a pull consumer. One with the same configuration may exist.
 
         Args:
@@ -45,7 +46,7 @@ class ContextConsumers:
             config.setdefault("durable_name", durable_name)
         return await stream.create_consumer(name=name, **config)
 
-    async def get_consumer(self, stream_name: str, consumer_name: str) -> Consumer:
+    async def get_consumer(self, stream_name: str, consumer_name: str) -> PullConsumer:
         """Returns a pull consumer.
 
         Args:
@@ -77,7 +78,7 @@ class ContextConsumers:
         """
         return await (await self.get_stream(stream_name)).delete_consumer(consumer_name)
 
-    async def update_consumer(self, stream_name: str, consumer_name: str, **config: Any) -> Consumer:
+    async def update_consumer(self, stream_name: str, consumer_name: str, **config: Any) -> PullConsumer:
         """Replaces the configuration of a pull consumer; fields that are not given become the defaults.
 
         Args:
@@ -91,7 +92,7 @@ class ContextConsumers:
         """
         return await (await self.get_stream(stream_name)).update_consumer(name=consumer_name, **config)
 
-    async def create_or_update_consumer(self, stream_name: str, **config: Any) -> Consumer:
+    async def create_or_update_consumer(self, stream_name: str, **config: Any) -> PullConsumer:
         """Creates a pull consumer, or replaces the configuration of an existing one.
 
         Args:
@@ -107,7 +108,7 @@ class ContextConsumers:
 
     async def ordered_consumer(
         self, stream_name: str, config: OrderedConsumerConfig | None = None, /, **kwargs: Any
-    ) -> Consumer:
+    ) -> OrderedConsumer:
         """Creates an ordered consumer: every message, in order, and created again after a failure.
 
         Args:

@@ -37,7 +37,7 @@ from jetarrow.nats.jetstream.stream_info import (
 from jetarrow.nats.jetstream.stream_messages import StreamMessage, direct_get
 
 if TYPE_CHECKING:
-    from jetarrow.nats.jetstream.context import JetStream
+    from jetarrow.nats.jetstream.jetstream import JetStream
 
 __all__ = [
     "CONSUMER_ACTION_CREATE",

@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from jetarrow.nats.jetstream.consumer_config import ConsumerConfig, ConsumerInfo, ConsumerReset, OrderedConsumerConfig
-from jetarrow.nats.jetstream.consumer_protocols import Consumer
 from jetarrow.nats.jetstream.ordered import OrderedConsumer
 from jetarrow.nats.jetstream.pull import PullConsumer
 from jetarrow.nats.jetstream.wire import to_rfc3339
 
 if TYPE_CHECKING:
     from jetarrow.nats.jetstream.api.types import ConsumerConfig as ConsumerRequest
-    from jetarrow.nats.jetstream.context import JetStream
+    from jetarrow.nats.jetstream.jetstream import JetStream
     from jetarrow.nats.jetstream.stream import Stream
 
 CONSUMER_ACTION_CREATE = "create"
@@ -27,7 +26,9 @@ class StreamConsumers:
     _jetstream: JetStream
     _name: str
 
-    async def _upsert_consumer(self, action: str, config: ConsumerConfig | None, fields: dict[str, Any]) -> Consumer:
+    async def _upsert_consumer(
+        self, action: str, config: ConsumerConfig | None, fields: dict[str, Any]
+    ) -> PullConsumer:
         if config is None:
             config = ConsumerConfig.from_kwargs(**fields)
         if config.name is None:
@@ -41,18 +42,18 @@ class StreamConsumers:
         )
         return self._pull_consumer(ConsumerInfo.from_response(response, strict=self._jetstream.strict))
 
-    def _pull_consumer(self, info: ConsumerInfo) -> Consumer:
+    def _pull_consumer(self, info: ConsumerInfo) -> PullConsumer:
         if info.config.deliver_subject:
             raise NotImplementedError("Push consumers are not supported yet")
         return PullConsumer(cast("Stream", self), info)
 
     @overload
-    async def create_consumer(self, config: ConsumerConfig, /) -> Consumer: ...
+    async def create_consumer(self, config: ConsumerConfig, /) -> PullConsumer: ...
 
     @overload
-    async def create_consumer(self, *, name: str, **config: Any) -> Consumer: ...
+    async def create_consumer(self, config: None = None, /, *, name: str, **kwargs: Any) -> PullConsumer: ...
 
-    async def create_consumer(self, config: ConsumerConfig | None = None, /, **kwargs: Any) -> Consumer:
+    async def create_consumer(self, config: ConsumerConfig | None = None, /, **kwargs: Any) -> PullConsumer:
         """Creates a pull consumer. One with the same configuration may exist.
 
         Args:
@@ -81,7 +82,7 @@ class StreamConsumers:
         response = await self._jetstream._api.consumer_info(self._name, consumer_name)
         return ConsumerInfo.from_response(response, strict=self._jetstream.strict)
 
-    async def get_consumer(self, consumer_name: str) -> Consumer:
+    async def get_consumer(self, consumer_name: str) -> PullConsumer:
         """Returns a pull consumer.
 
         Args:
@@ -111,12 +112,12 @@ class StreamConsumers:
         return response["success"]
 
     @overload
-    async def update_consumer(self, config: ConsumerConfig, /) -> Consumer: ...
+    async def update_consumer(self, config: ConsumerConfig, /) -> PullConsumer: ...
 
     @overload
-    async def update_consumer(self, *, name: str, **config: Any) -> Consumer: ...
+    async def update_consumer(self, config: None = None, /, *, name: str, **kwargs: Any) -> PullConsumer: ...
 
-    async def update_consumer(self, config: ConsumerConfig | None = None, /, **kwargs: Any) -> Consumer:
+    async def update_consumer(self, config: ConsumerConfig | None = None, /, **kwargs: Any) -> PullConsumer:
         """Replaces the configuration of a pull consumer; fields that are not given become the defaults.
 
         Args:
@@ -130,12 +131,12 @@ class StreamConsumers:
         return await self._upsert_consumer(CONSUMER_ACTION_UPDATE, config, kwargs)
 
     @overload
-    async def create_or_update_consumer(self, config: ConsumerConfig, /) -> Consumer: ...
+    async def create_or_update_consumer(self, config: ConsumerConfig, /) -> PullConsumer: ...
 
     @overload
-    async def create_or_update_consumer(self, *, name: str, **config: Any) -> Consumer: ...
+    async def create_or_update_consumer(self, config: None = None, /, *, name: str, **kwargs: Any) -> PullConsumer: ...
 
-    async def create_or_update_consumer(self, config: ConsumerConfig | None = None, /, **kwargs: Any) -> Consumer:
+    async def create_or_update_consumer(self, config: ConsumerConfig | None = None, /, **kwargs: Any) -> PullConsumer:
         """Creates a pull consumer, or replaces the configuration of an existing one.
 
         Args:
@@ -197,12 +198,12 @@ class StreamConsumers:
         return ConsumerReset.from_response(response, strict=self._jetstream.strict)
 
     @overload
-    async def ordered_consumer(self, config: OrderedConsumerConfig, /) -> Consumer: ...
+    async def ordered_consumer(self, config: OrderedConsumerConfig, /) -> OrderedConsumer: ...
 
     @overload
-    async def ordered_consumer(self, **kwargs: Any) -> Consumer: ...
+    async def ordered_consumer(self, config: None = None, /, **kwargs: Any) -> OrderedConsumer: ...
 
-    async def ordered_consumer(self, config: OrderedConsumerConfig | None = None, /, **kwargs: Any) -> Consumer:
+    async def ordered_consumer(self, config: OrderedConsumerConfig | None = None, /, **kwargs: Any) -> OrderedConsumer:
         """Creates an ordered consumer: every message, in order, and created again after a failure.
 
         Args:

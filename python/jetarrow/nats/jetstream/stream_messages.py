@@ -16,7 +16,7 @@ from jetarrow.nats.jetstream.wire import from_rfc3339
 if TYPE_CHECKING:
     from jetarrow.nats.client.message import Message as ClientMessage
     from jetarrow.nats.jetstream.api.types import StoredMessage
-    from jetarrow.nats.jetstream.context import JetStream
+    from jetarrow.nats.jetstream.jetstream import JetStream
 
 # Headers of a direct get, which are not the message's.
 _STREAM, _SUBJECT, _SEQUENCE, _TIME = "Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp"

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 _R = TypeVar("_R", bound="Response")
 _Decoder = Callable[[Any, bool], Any]
+# The fields of each dataclass, once it was converted.
+_FIELDS: dict[type[Response], tuple[_Field, ...]] = {}
 
 
 class _Field(NamedTuple):
-    """A field of a dataclass: its name in Python and in JSON, the class of its values, and how it is decoded."""
+    """A field of a dataclass.
+
+    Attributes:
+        name: Its name in Python.
+        key: Its name in JSON.
+        is_required: A response must have it.
+        has_default: The dataclass has a default.
+        decode: Converts a value of JSON, given `strict`; None if the value stays as it is.
+        nested: The dataclass of its value or items.
+        is_list: Its value is a list.
+    """
 
     name: str
     key: str
     is_required: bool
+    has_default: bool
     decode: _Decoder | None
     nested: type[Response] | None
     is_list: bool
@@ -61,28 +73,30 @@ class Request(Response):
     def to_request(self) -> dict[str, Any]:
         """Returns the JSON object of a request, without the fields that are None."""
         result = {}
-        for name, key, *_ in _fields(type(self)):
-            value = getattr(self, name)
+        for field in _fields(type(self)):
+            value = getattr(self, field.name)
             if value is None:
-                value = self._unlimited.get(name)
-            if value is not None and self._implied.get(name) != value:
-                result[key] = encode(value)
+                value = self._unlimited.get(field.name)
+            if value is not None and self._implied.get(field.name) != value:
+                result[field.key] = encode(value)
         return result
 
 
 def decode(cls: type[_R], data: Mapping[str, Any], strict: bool) -> _R:
     """Decodes an object of a response, see `Response.from_response`."""
-    values, known = {}, set(cls._envelope)
-    for name, key, is_required, decoder, *_ in _fields(cls):
-        known.add(key)
-        value = data[key] if is_required else data.get(key)
-        if not is_required and key not in data:
+    values: dict[str, Any] = {}
+    known = set(cls._envelope)
+    for field in _fields(cls):
+        known.add(field.key)
+        if not (field.is_required or field.key in data):
+            if not field.has_default:
+                values[field.name] = None
             continue
-        if name in cls._unlimited and value == cls._unlimited[name]:
-            value = None
-        values[name] = value if decoder is None or value is None else decoder(value, strict)
-    for name in _without_default(cls):
-        values.setdefault(name, None)
+        value = data[field.key]
+        if value is not None and value != cls._unlimited.get(field.name):
+            values[field.name] = value if field.decode is None else field.decode(value, strict)
+        else:
+            values[field.name] = None
     if strict and (unknown := [key for key in data if key not in known]):
         raise ValueError(f"{cls.__name__}.from_response() has unconsumed fields: {unknown}")
     return cls(**values)
@@ -141,28 +155,23 @@ def to_rfc3339(value: datetime) -> str:
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-@cache
 def _fields(cls: type[Response]) -> tuple[_Field, ...]:
-    hints = get_type_hints(cls)
-    found = []
-    for field in fields(cls):  # type: ignore[arg-type]  # every subclass is a dataclass
-        hint, is_optional = _without_none(hints[field.name])
-        is_required = field.default is MISSING and not is_optional
-        arguments = get_args(hint)
-        kind = arguments[-1] if get_origin(hint) in (list, dict) else hint
-        nested = kind if isinstance(kind, type) and issubclass(kind, Response) and is_dataclass(kind) else None
-        decoder = _decoder(hint, nested, is_required)
-        is_list = get_origin(hint) is list
-        found.append(_Field(field.name, cls._keys.get(field.name, field.name), is_required, decoder, nested, is_list))
-    return tuple(found)
+    if cls not in _FIELDS:
+        hints = get_type_hints(cls)
+        # Every subclass is a dataclass.
+        _FIELDS[cls] = tuple(_field(cls, field, hints[field.name]) for field in fields(cls))  # type: ignore[arg-type]
+    return _FIELDS[cls]
 
 
-@cache
-def _without_default(cls: type[Response]) -> tuple[str, ...]:
-    """Names of the optional fields that have no default value."""
-    required = {field.name for field in _fields(cls) if field.is_required}
-    everything = fields(cls)  # type: ignore[arg-type]  # every subclass is a dataclass
-    return tuple(field.name for field in everything if field.default is MISSING and field.name not in required)
+def _field(cls: type[Response], field: Field[Any], hint: Any) -> _Field:
+    hint, is_optional = _without_none(hint)
+    has_default = field.default is not MISSING
+    is_required = not (has_default or is_optional)
+    is_list = get_origin(hint) is list
+    kind = get_args(hint)[-1] if get_origin(hint) in (list, dict) else hint
+    nested = kind if isinstance(kind, type) and issubclass(kind, Response) else None
+    decoder = _decoder(hint, nested, is_required)
+    return _Field(field.name, cls._keys.get(field.name, field.name), is_required, has_default, decoder, nested, is_list)
 
 
 def _without_none(hint: Any) -> tuple[Any, bool]:
