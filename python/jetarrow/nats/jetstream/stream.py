@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
+from jetarrow.nats.client.errors import StatusError
+from jetarrow.nats.jetstream.errors import MessageNotFoundError
 from jetarrow.nats.jetstream.stream_config import (
     CompressionType,
     DiscardPolicy,
@@ -48,11 +50,13 @@ __all__ = [
     "DiscardPolicy",
     "ExternalStreamSource",
     "LostStreamData",
+    "MessageNotFoundError",
     "PeerInfo",
     "PersistMode",
     "Placement",
     "Republish",
     "RetentionPolicy",
+    "StatusError",
     "StorageType",
     "Stream",
     "StreamConfig",
