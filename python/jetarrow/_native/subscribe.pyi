@@ -115,6 +115,10 @@ class Subscription:
         """Messages dropped by the limits."""
 
     @property
+    def dropped_bytes(self) -> int:
+        """Payload bytes of those messages."""
+
+    @property
     def last_seq(self) -> int:
         """Stream sequence of the last message in order, for ordered subscriptions; 0 before the first."""
 

@@ -172,6 +172,12 @@ impl Subscription {
         Ok(self.inner.get()?.counts().dropped)
     }
 
+    /// Payload bytes of those messages.
+    #[getter]
+    fn dropped_bytes(&self) -> PyResult<u64> {
+        Ok(self.inner.get()?.counts().dropped_bytes)
+    }
+
     /// The stream's sequence of the last message in order; 0 before the first. For ordered subscriptions.
     #[getter]
     fn last_seq(&self) -> PyResult<i64> {

@@ -108,6 +108,7 @@ struct SubscriptionState {
     flow: FlowControlReplies,
     delivered: u64,
     dropped: u64,
+    dropped_bytes: u64,
     ended: bool,
     /// Cause of an end that the caller did not request.
     failure: Option<JetError>,
@@ -183,6 +184,7 @@ pub struct DeliveryCounts {
     pub pending_bytes: usize,
     pub delivered: u64,
     pub dropped: u64,
+    pub dropped_bytes: u64,
 }
 
 pub fn subscribe(
@@ -238,8 +240,8 @@ impl Subscription {
 
     pub fn counts(&self) -> DeliveryCounts {
         let state = self.shared.lock();
-        let SubscriptionState { messages, bytes, delivered, dropped, .. } = *state;
-        DeliveryCounts { pending: messages, pending_bytes: bytes, delivered, dropped }
+        let SubscriptionState { messages, bytes, delivered, dropped, dropped_bytes, .. } = *state;
+        DeliveryCounts { pending: messages, pending_bytes: bytes, delivered, dropped, dropped_bytes }
     }
 
     /// Returns the stream sequence of the last message in order; 0 before the first.

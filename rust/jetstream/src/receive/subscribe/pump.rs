@@ -204,6 +204,7 @@ impl SharedSubscription {
         state.delivered += 1;
         if self.is_full(&state, message.payload().len()) {
             state.dropped += 1;
+            state.dropped_bytes += message.payload().len() as u64;
             if self.kind == SubscriptionKind::Ordered {
                 // A new consumer starts after the last message in order.
                 state.gap = true;
