@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
+from typing import Any
+
 from ..case import Case
 
 
@@ -71,3 +75,57 @@ async def responses_are_checked(case: Case) -> None:
         case.note(f"{key} is an error", client.is_error_response(data))
     case.note("optional keys", client.check_response({"pause_until": "x"}, types.ConsumerPauseResponse))
     case.note("error", client.is_error_response({"error": {"code": 404}}))
+
+
+async def requests_on_the_wire(case: Case) -> None:
+    """The subjects and payloads of the verbs' requests, as another connection sees them; null is as if left out."""
+    server = case.server(jetstream=True)
+    js, observer = case.jetstream.new(await case.connect(server.url)), await case.connect(server.url)
+    requests = await observer.subscribe("$JS.API.>")
+    await observer.flush()
+    stream = await js.create_stream(name=case.name, subjects=["a", "b"], storage="memory", max_age=timedelta(hours=1))
+    await js.publish("a", b"x")
+    consumer = {"ack_policy": "explicit", "max_expires": timedelta(seconds=5)}
+    await stream.create_consumer(name="c", durable_name="c", **consumer)
+    await stream.update_consumer(name="c", durable_name="c", **consumer, description="x")
+    await js.create_or_update_consumer(case.name, name="d", filter_subjects=["a"])
+    await js.create_consumer(case.name, "e", inactive_threshold=timedelta(minutes=1))
+    await stream.get_info()
+    await stream.get_info(deleted_details=False, subjects_filter=">", offset=1)
+    await js.get_stream_info(case.name)
+    await stream.purge(filter="b", keep=1)
+    await stream.get_message(1)
+    await stream.get_last_message_for_subject("a")
+    await stream.delete_message(1)
+    await js.publish("a", b"y")
+    await stream.secure_delete_message(2)
+    await js.get_consumer(case.name, "c")
+    await stream.pause_consumer("c", 4_000_000_000.5)
+    await stream.resume_consumer("c")
+    await stream.reset_consumer("c", 0)
+    await stream.reset_consumer("c")
+    await stream.delete_consumer("c")
+    found = [[item async for item in items] for items in (js.stream_names("a"), js.list_streams(), js.stream_names())]
+    found += [[item async for item in items] for items in (js.consumer_names(case.name), js.list_consumers(case.name))]
+    await js.update_stream(name=case.name, storage="memory", subjects=["a"], max_age=10**9)
+    await js.account_info()
+    direct = await js.create_stream(name=f"{case.name}D", storage="memory", subjects=["d"], allow_direct=True)
+    await js.publish("d", b"x")
+    await direct.get_message(1)
+    await direct.get_last_message_for_subject("d")
+    await js.delete_stream(case.name)
+    await observer.flush()
+    count = requests.pending[0]
+    case.note("lengths", [len(items) for items in found])
+    for number in range(count):
+        message = await requests.next(timeout=5)
+        payload = json.loads(message.data) if message.data else {}
+        case.note(f"request {number}", (message.subject, _without_null(payload)))
+
+
+def _without_null(value: Any) -> Any:
+    return (
+        {key: _without_null(item) for key, item in value.items() if item is not None}
+        if isinstance(value, dict)
+        else value
+    )
