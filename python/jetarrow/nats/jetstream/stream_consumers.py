@@ -191,6 +191,7 @@ class StreamConsumers:
         Raises:
             ConsumerNotFoundError: The consumer does not exist.
             ConsumerInvalidResetError: The deliver policy does not allow the sequence.
+            TimeoutError: The server is older than 2.14: it does not respond.
             JetStreamError: Another error of the server.
         """
         request = {} if seq is None else {"seq": seq}

@@ -10,8 +10,10 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar, Union, get_args, ge
 
 _R = TypeVar("_R", bound="Response")
 _Decoder = Callable[[Any, bool], Any]
-# The fields of each dataclass, once it was converted.
-_FIELDS: dict[type[Response], tuple[_Field, ...]] = {}
+# By dataclass, once it was converted.
+_PLANS: dict[type[Response], _Plan] = {}
+# Values that are the same in JSON.
+_SCALARS = frozenset({str, int, bool, float})
 
 
 class _Field(NamedTuple):
@@ -34,6 +36,15 @@ class _Field(NamedTuple):
     decode: _Decoder | None
     nested: type[Response] | None
     is_list: bool
+
+
+class _Plan(NamedTuple):
+    """The fields of a dataclass, by their keys, and the keys and names that need attention."""
+
+    fields: tuple[_Field, ...]
+    by_key: dict[str, _Field]
+    required: tuple[str, ...]
+    without_default: tuple[str, ...]
 
 
 class Response:
@@ -73,37 +84,42 @@ class Request(Response):
     def to_request(self) -> dict[str, Any]:
         """Returns the JSON object of a request, without the fields that are None."""
         result = {}
-        for field in _fields(type(self)):
-            value = getattr(self, field.name)
-            if value is None:
-                value = self._unlimited.get(field.name)
-            if value is not None and self._implied.get(field.name) != value:
+        implied, unlimited = self._implied, self._unlimited
+        for field in _plan(type(self)).fields:
+            name = field.name
+            value = getattr(self, name)
+            if value is None and name in unlimited:
+                value = unlimited[name]
+            if value is not None and not (name in implied and implied[name] == value):
                 result[field.key] = encode(value)
         return result
 
 
 def decode(cls: type[_R], data: Mapping[str, Any], strict: bool) -> _R:
     """Decodes an object of a response, see `Response.from_response`."""
-    values: dict[str, Any] = {}
-    known = set(cls._envelope)
-    for field in _fields(cls):
-        known.add(field.key)
-        if not (field.is_required or field.key in data):
-            if not field.has_default:
-                values[field.name] = None
-            continue
-        value = data[field.key]
-        if value is not None and value != cls._unlimited.get(field.name):
-            values[field.name] = value if field.decode is None else field.decode(value, strict)
-        else:
+    plan, unlimited = _plan(cls), cls._unlimited
+    for key in plan.required:
+        if key not in data:
+            raise KeyError(key)
+    values = dict.fromkeys(plan.without_default)
+    unknown = []
+    for key, value in data.items():
+        field = plan.by_key.get(key)
+        if field is None:
+            unknown.append(key)
+        elif value is None or (field.name in unlimited and value == unlimited[field.name]):
             values[field.name] = None
-    if strict and (unknown := [key for key in data if key not in known]):
+        else:
+            values[field.name] = value if field.decode is None else field.decode(value, strict)
+    if strict and (unknown := [key for key in unknown if key not in cls._envelope]):
         raise ValueError(f"{cls.__name__}.from_response() has unconsumed fields: {unknown}")
     return cls(**values)
 
 
 def encode(value: Any) -> Any:
     """Converts a value to JSON: durations to nanoseconds, times to RFC 3339 text, dataclasses to objects."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, Request):
         return value.to_request()
     if isinstance(value, timedelta):
@@ -120,7 +136,7 @@ def encode(value: Any) -> Any:
 def construct(cls: type[_R], values: Mapping[str, Any]) -> _R:
     """Makes a dataclass of keyword arguments, and of dicts in them the dataclasses of the fields."""
     result = dict(values)
-    for field in _fields(cls):
+    for field in _plan(cls).fields:
         value = result.get(field.name)
         if field.nested is None or value is None:
             continue
@@ -155,12 +171,18 @@ def to_rfc3339(value: datetime) -> str:
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _fields(cls: type[Response]) -> tuple[_Field, ...]:
-    if cls not in _FIELDS:
+def _plan(cls: type[Response]) -> _Plan:
+    if cls not in _PLANS:
         hints = get_type_hints(cls)
         # Every subclass is a dataclass.
-        _FIELDS[cls] = tuple(_field(cls, field, hints[field.name]) for field in fields(cls))  # type: ignore[arg-type]
-    return _FIELDS[cls]
+        found = tuple(_field(cls, field, hints[field.name]) for field in fields(cls))  # type: ignore[arg-type]
+        _PLANS[cls] = _Plan(
+            fields=found,
+            by_key={field.key: field for field in found},
+            required=tuple(field.key for field in found if field.is_required),
+            without_default=tuple(field.name for field in found if not (field.is_required or field.has_default)),
+        )
+    return _PLANS[cls]
 
 
 def _field(cls: type[Response], field: Field[Any], hint: Any) -> _Field:
