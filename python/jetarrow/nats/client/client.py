@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Self
-from weakref import WeakValueDictionary
+from uuid import uuid4
 
 from jetarrow.client import Client as NatsClient
 from jetarrow.core import errors
@@ -37,7 +37,8 @@ class Client(AbstractAsyncContextManager["Client"]):
         self._disconnected: list[Callable[[], None]] = []
         self._reconnected: list[Callable[[], None]] = []
         self._errors: list[Callable[[Exception | str], None]] = []
-        self._subscriptions: WeakValueDictionary[str, Subscription] = WeakValueDictionary()
+        # Strongly: a subscription that the program does not hold receives messages, too.
+        self._subscriptions: dict[str, Subscription] = {}
         self._phase: ClientStatus | None = None
         self._last_error: str | None = None
 
@@ -176,7 +177,7 @@ class Client(AbstractAsyncContextManager["Client"]):
 
     def new_inbox(self) -> str:
         """Returns a unique subject below the inbox prefix."""
-        return self.nc.new_inbox()
+        return f"{self.nc._inbox_prefix.decode()}.{uuid4().hex}"
 
     async def request(
         self,
@@ -287,7 +288,7 @@ class Client(AbstractAsyncContextManager["Client"]):
 
     async def _on_error(self, error: Exception) -> None:
         if isinstance(error, errors.PermissionsViolationError | errors.AuthorizationError | errors.ProtocolError):
-            self._last_error = str(error)
+            self._last_error = _server_text(error)
             self._report(self._last_error)
 
     async def _on_disconnected(self) -> None:
@@ -298,6 +299,14 @@ class Client(AbstractAsyncContextManager["Client"]):
     async def _on_reconnected(self) -> None:
         for callback in list(self._reconnected):
             _call(callback)
+
+
+def _server_text(error: Exception) -> str:
+    """The text of an error as servers send it."""
+    text = str(error).removeprefix("nats: ")
+    for words in ("Permissions Violation", "for Publish", "for Subscription", "Authorization Violation"):
+        text = text.replace(words.lower(), words, 1)
+    return text
 
 
 def _call(callback: Callable[..., None], *arguments: object) -> None:

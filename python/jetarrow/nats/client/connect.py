@@ -86,7 +86,8 @@ async def connect(
         The client.
 
     Raises:
-        ValueError: The scheme of `url`, or `inbox_prefix` is invalid.
+        ValueError: The scheme of `url`, `inbox_prefix`, `nkey` or `jwt` is invalid.
+        FileNotFoundError: A file of `nkey` or `jwt` does not exist.
         TimeoutError: No server answered in time.
         ConnectionError: The connection failed, or the server rejected the credentials.
     """
@@ -128,6 +129,8 @@ async def connect(
         raise TimeoutError(f"Connection timed out after {timeout} seconds") from None
     except errors.AuthorizationError as error:
         raise ConnectionError(f"Authorization failed: {error}") from None
+    except errors.InvalidUserCredentialsError as error:
+        raise ValueError(str(error)) from None
     except errors.Error as error:
         raise ConnectionError(f"Failed to connect: {error}") from error
     return client

@@ -59,7 +59,8 @@ class ServerInfo:
         for field in fields(cls):
             name = _NAMES.get(field.name, field.name)
             optional = field.name in _ABSENT or field.default is not MISSING
-            given[field.name] = info.get(name, _ABSENT.get(field.name)) if optional else info[name]
+            # A server leaves out what is empty.
+            given[field.name] = info.get(name) or _ABSENT.get(field.name) if optional else info[name]
         return cls(**given)
 
 

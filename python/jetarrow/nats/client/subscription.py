@@ -14,12 +14,19 @@ from weakref import WeakMethod
 from jetarrow import _jetarrow
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import ConnectionClosedError
-from jetarrow.core.subscription import MESSAGES_PER_TURN
+from jetarrow.core.subscription import (
+    DEFAULT_SUB_PENDING_BYTES_LIMIT,
+    DEFAULT_SUB_PENDING_MSGS_LIMIT,
+    MESSAGES_PER_TURN,
+)
 from jetarrow.nats.client.errors import SlowConsumerError
 from jetarrow.nats.client.message import Message, message_of
 
 if TYPE_CHECKING:
     from jetarrow.nats.client.client import Client
+
+# Messages and bytes that may wait for the callbacks.
+MOST_UNSEEN = (DEFAULT_SUB_PENDING_MSGS_LIMIT, DEFAULT_SUB_PENDING_BYTES_LIMIT)
 
 _log = logging.getLogger("jetarrow.callbacks")
 
@@ -101,8 +108,9 @@ class Subscription(AsyncIterable[Message], AbstractAsyncContextManager["Subscrip
         """Number and payload bytes of the unread messages."""
         if self._closed and not self._keeps_messages:
             return 0, 0
-        native, seen = self._native, len(self._seen or ())
-        return native.pending_msgs + seen, native.pending_bytes + self._seen_bytes
+        if self._seen is not None:
+            return len(self._seen), self._seen_bytes
+        return self._native.pending_msgs, self._native.pending_bytes
 
     @property
     def dropped(self) -> tuple[int, int]:
@@ -137,6 +145,8 @@ class Subscription(AsyncIterable[Message], AbstractAsyncContextManager["Subscrip
         self._callbacks.append(callback)
         if self._pump is None and not self._closed:
             self._seen = deque()
+            # The callbacks get messages that exceed the limits, too: their limits are those of `_keep`.
+            self._native.set_limits(*(max(limit, most) for limit, most in zip(self._limits, MOST_UNSEEN, strict=True)))
             self._pump = asyncio.get_running_loop().create_task(self._call_back())
 
     def remove_callback(self, callback: Callable[[Message], None]) -> None:

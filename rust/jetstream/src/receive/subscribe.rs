@@ -102,6 +102,7 @@ impl WaitingMessages {
 
 #[derive(Default)]
 struct SubscriptionState {
+    limits: SubscriptionLimits,
     queue: VecDeque<WaitingMessages>,
     messages: usize,
     bytes: usize,
@@ -125,7 +126,6 @@ struct SubscriptionState {
 
 struct SharedSubscription {
     state: Mutex<SubscriptionState>,
-    limits: SubscriptionLimits,
     kind: SubscriptionKind,
     /// Signals a message or the end.
     changed: Notify,
@@ -202,8 +202,7 @@ pub fn subscribe(
     // server.
     let subscriber = conn.outbox.subscribe(subject.into(), queue);
     let shared = Arc::new(SharedSubscription {
-        state: Mutex::default(),
-        limits,
+        state: Mutex::new(SubscriptionState { limits, ..SubscriptionState::default() }),
         kind,
         changed: Notify::new(),
         emptied: Notify::new(),
@@ -226,7 +225,8 @@ impl Subscription {
             let bytes = next.payload();
             state.messages -= 1;
             state.bytes -= bytes;
-            state.flow.taken(&self.conn, bytes, self.shared.limits);
+            let limits = state.limits;
+            state.flow.taken(&self.conn, bytes, limits);
             (next, state.queue.is_empty())
         };
         if empty {
@@ -236,6 +236,11 @@ impl Subscription {
             WaitingMessages::Message(message) => message,
             WaitingMessages::Large(message) => (*message).into(),
         })
+    }
+
+    /// Sets the limits of messages that arrive from now on.
+    pub fn set_limits(&self, limits: SubscriptionLimits) {
+        self.shared.lock().limits = limits;
     }
 
     pub fn counts(&self) -> DeliveryCounts {
