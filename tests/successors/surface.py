@@ -75,7 +75,7 @@ def member_of(cls: type, name: str) -> dict[str, Any]:
 def fields_of(cls: Any) -> list[list[str]]:
     """Return name, default and keyword-only of the public fields of a dataclass, or the keys of a TypedDict."""
     if typing.is_typeddict(cls):
-        return [[name, "", str(name in cls.__required_keys__)] for name in cls.__annotations__]
+        return [[name, "", str(name in cls.__required_keys__)] for name in sorted(cls.__annotations__)]
     if not dataclasses.is_dataclass(cls):
         return []
     found = []
