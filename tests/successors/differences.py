@@ -16,6 +16,7 @@ _DELETIONS = "`ignore_deletes` leaves deletions out; it does not end a watch."
 _STOPPED = "As the iteration of a stopped watch does."
 _CONSUMERS = "Otherwise each list leaves a consumer on the server for 5 minutes."
 _HISTORY = "As in nats.go."
+_DOMAINS = "The buckets of another domain keep their own values."
 _MIRRORS = "Without this such a bucket has no keys, or cannot be created."
 
 # By scenario and key of its record.
@@ -33,6 +34,7 @@ DIFFERENCES: dict[tuple[str, str], str] = {
     ("jetstream_values.values_that_become_json_by_themselves", "transforms"): _JSON,
     ("jetstream_values.values_that_become_json_by_themselves", "priority timeout"): _JSON,
     ("jetstream_values.responses_are_not_changed", "response"): "The caller's dict is not emptied.",
+    ("key_value_entries.put_and_get", "text"): "Text is sent as UTF-8.",
     ("key_value_entries.keys_with_empty_tokens", "put"): _KEYS,
     ("key_value_entries.keys_with_empty_tokens", "get"): _KEYS,
     ("key_value_entries.keys_with_a_line_break", "get"): _KEYS,
@@ -49,6 +51,7 @@ DIFFERENCES: dict[tuple[str, str], str] = {
     ("key_value_buckets.history_below_one", "bind"): _HISTORY,
     ("key_value_buckets.sources_by_the_name_of_a_bucket", "value"): _MIRRORS,
     ("key_value_buckets.sources_by_the_name_of_a_bucket", "keys"): _MIRRORS,
+    ("key_value_buckets.buckets_of_one_name_in_two_domains", "get of the leaf"): _DOMAINS,
     ("key_value_buckets.mirror", "create"): _MIRRORS,
     ("key_value_buckets.mirror", "value"): _MIRRORS,
     ("key_value_buckets.mirror", "put"): _MIRRORS,

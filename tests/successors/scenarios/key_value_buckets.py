@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from ...tools import free_ports
 from ..case import Case, until
 
 BAD_NAMES = ("", "a.b", "a b", "a*", ">", "ü", "a/b")
@@ -205,3 +206,39 @@ async def errors(case: Case) -> None:
         error = getattr(module, f"{name}Error")
         case.note(name, error("argument"))
         case.note(f"{name} in errors", getattr(module.errors, f"{name}Error") is error)
+
+
+async def bucket_of_a_domain(case: Case) -> None:
+    server, module = case.server("jetstream { domain: hub }", jetstream=True), case.key_value
+    client = await case.connect(server.url)
+    js = case.jetstream.new(client, domain="hub")
+    bucket = await module.create_key_value(js, _config(case))
+    await case.call("put", bucket.put("a", b"1"))
+    await case.call("get", bucket.get("a"))
+    await case.call("update", bucket.update("a", b"2", 1))
+    await case.call("create", bucket.create("b", b"2"))
+    case.note("keys", [key async for key in await bucket.keys()])
+    await bucket.delete("a")
+    async with await bucket.watch() as watcher:
+        case.note("watched", [entry async for entry in watcher.values()])
+    await case.call("delete", module.delete_key_value(js, case.name))
+
+
+async def buckets_of_one_name_in_two_domains(case: Case) -> None:
+    module, (port,) = case.key_value, free_ports(1)
+    case.server(f"jetstream {{ domain: hub }}\nleafnodes {{ listen: 127.0.0.1:{port} }}\n", jetstream=True)
+    remotes = f'leafnodes {{ remotes: [ {{ url: "nats://127.0.0.1:{port}" }} ] }}'
+    leaf = await case.connect(case.server(f"jetstream {{ domain: leaf }}\n{remotes}\n", jetstream=True).url)
+    contexts = [case.jetstream.new(leaf, domain=domain) for domain in ("hub", "leaf")]
+    await until(lambda: _responds(contexts[0]))
+    hub, own = [await module.create_key_value(js, _config(case)) for js in contexts]
+    await case.call("put", hub.put("k", b"at the hub"))
+    await case.call("get", hub.get("k"))
+    await case.call("get of the leaf", own.get("k"))
+
+
+async def _responds(js: Any) -> bool:
+    try:
+        return bool(await js.account_info())
+    except Exception:
+        return False

@@ -7,7 +7,7 @@ import dataclasses
 from datetime import timedelta
 from typing import Any
 
-from ..case import PATIENCE, Case, until
+from ..case import PATIENCE, Calls, Case, until
 
 
 async def _bucket(case: Case, **config: Any) -> Any:
@@ -276,3 +276,28 @@ async def watch_of_a_deleted_bucket(case: Case) -> None:
     bucket = await module.create_key_value(js, module.KeyValueConfig(bucket=case.name))
     await module.delete_key_value(js, case.name)
     await case.call("watch", bucket.watch())
+
+
+async def watch_goes_on_after_a_restart(case: Case) -> None:
+    server = case.server(jetstream=True)
+    options = {"reconnect_time_wait": 0.05, "reconnect_time_wait_max": 0.1, "reconnect_max_attempts": 0}
+    client, module = await case.connect(server.url, **options), case.key_value
+    bucket = await module.create_key_value(case.jetstream.new(client), module.KeyValueConfig(bucket=case.name))
+    watcher = await bucket.watch()
+    await bucket.put("a", b"1")
+    case.note("before", [entry.key for entry in await _take(watcher, 1)])
+    back = Calls()
+    client.add_reconnected_callback(back)
+    await asyncio.to_thread(server.restart)
+    await back.wait(1)
+    await client.flush()
+
+    async def stored() -> bool:
+        try:
+            return bool(await bucket.put("b", b"2"))
+        except Exception:
+            return False
+
+    await until(stored)
+    case.note("after", [entry.key for entry in await _take(watcher, 1)])
+    await watcher.stop()
