@@ -88,7 +88,9 @@ class Recorder:
         classes = [cls for cls in type(error).__mro__ if not OURS.match(cls.__module__)]
         first, *bases = [cls for cls in classes if cls not in (object, BaseException)]
         names = [base.__name__ for base in bases if base is not Exception]
-        found: dict[str, Any] = {"error": first.__name__, "bases": names}
+        # An error of ours alone has its own name.
+        name = (type(error) if first is Exception else first).__name__
+        found: dict[str, Any] = {"error": name, "bases": names}
         if PACKAGE.match(first.__module__):
             found["args"] = self.record(list(error.args))
             found["fields"] = {name: self._field(name, item) for name, item in vars(error).items() if name[0] != "_"}

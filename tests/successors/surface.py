@@ -135,6 +135,8 @@ def surface(root: str, names: list[str]) -> dict[str, Any]:
                 raise
             continue
         found[path] = {name: thing_of(getattr(module, name)) for name in dir(module) if is_public(module, name, root)}
+        if "__version__" in found[path]:
+            found[path]["__version__"] = {"kind": "value"}
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 from ..jetstream.errors import JetStreamError
 from .entries import KeyValueOp
@@ -40,7 +41,7 @@ class KeyValue(BucketReader):
             InvalidKeyError: The key is not valid.
         """
         check_key(key)
-        return (await self._js.publish(f"{self._put_prefix}{key}", value)).sequence
+        return await self._publish(key, value, {}, None)
 
     async def create(self, key: str, value: bytes, *, ttl: timedelta | None = None) -> int:
         """Store a value if the key has none.
@@ -124,12 +125,13 @@ class KeyValue(BucketReader):
         if revision is not None:
             headers = {**headers, EXPECTED_LAST_SUBJECT_SEQUENCE: str(revision)}
         try:
-            ack = await self._js.publish(f"{self._put_prefix}{key}", value, headers=headers)
+            ack = await self._js.publish(f"{self._put_prefix}{key}", value, headers=headers or None)
         except JetStreamError as error:
             if error.error_code == _WRONG_LAST_SEQUENCE:
                 raise KeyExistsError(key) from error
             raise
-        return ack.sequence
+        # The acknowledgement of a stored message has it.
+        return cast("int", ack.sequence)
 
     async def purge_deletes(self, *, older_than: timedelta = timedelta(minutes=30)) -> None:
         """Remove the markers of deleted keys, and the history of these keys.
