@@ -1,4 +1,4 @@
-"""Buckets beyond the scenarios: a value that is stored during a purge, lists that are left, mirrors of other domains."""
+"""Buckets beyond the scenarios: values stored during a purge, lists that are left, mirrors of other domains."""
 
 from __future__ import annotations
 
