@@ -66,7 +66,9 @@ def member_of(cls: type, name: str) -> dict[str, Any]:
     if isinstance(value, classmethod | staticmethod):
         return {"binding": type(value).__name__, **function_of(value.__func__)}
     if inspect.isfunction(value):
-        return function_of(value)
+        found = function_of(value)
+        # Python calls these, so that the names of their parameters do not matter.
+        return {"kind": found["kind"]} if name.startswith("__") and name != "__init__" else found
     if isinstance(value, property) or inspect.isdatadescriptor(value):
         return {"kind": "attribute"}
     return {"kind": "value", "value": value_of(value)}
