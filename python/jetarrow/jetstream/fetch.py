@@ -105,7 +105,8 @@ class PullSubscription(PullLifecycle):
             max_messages: Another name for `batch`.
             timeout: Seconds to wait for the first message, with `no_wait` for the server's response; None waits without
                 a limit.
-            heartbeat: Seconds between the server's heartbeats while it has no messages.
+            heartbeat: Seconds between the server's heartbeats while it has no messages; default a quarter of `timeout`,
+                at most 5 s, none below a timeout of 2 s. After two missed heartbeats the request is sent again.
             max_bytes: Most bytes of messages, as the server counts them; None is no limit.
             no_wait: Only the messages that the server has now; an empty list if it has none.
             **priority: `group`, `min_pending`, `min_ack_pending` and `priority`, for consumers with priority groups.
@@ -257,8 +258,7 @@ class PullSubscription(PullLifecycle):
             max_bytes: Most bytes of messages, as the server counts them; None is 1 GiB, the maximum of a batch.
             timeout: Seconds. Later messages are part of the next call; `unsubscribe` sends a nak for them.
             min_messages: Rows before which the call does not return early.
-            heartbeat: Seconds between the server's heartbeats while it has no messages; default a quarter of `timeout`,
-                none below 2 s. After two missed heartbeats the request is sent again.
+            heartbeat: As `fetch`.
             columns: Columns of the batch; default stream, seq, subject, timestamp, headers, data. Others are delivered,
                 consumer_seq, pending, reply.
             **priority: As `fetch`.
