@@ -13,7 +13,7 @@ HEARTBEAT = b"NATS/1.0 100"
 
 
 class PullProxy(Proxy):
-    """Loses the next waiting pull request if `loses` is set, and becomes deaf after a heartbeat if `deafens` is."""
+    """Loses the next waiting pull request if `loses` is set, and all data after a heartbeat if `deafens` is set."""
 
     def __init__(self, port: int) -> None:
         super().__init__(port)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from .face import Face, asked, spread
+from .face import Collector, Face, asked, spread
 from .pull_proxy import PullProxy
 
 SIZES = pytest.mark.parametrize("batch", [1, 5])
@@ -51,3 +51,20 @@ async def test_a_heartbeat_of_half_the_timeout(ours: Face, js: Any, stream: str)
     assert await ours.failure(sub.fetch(1, timeout=0.4, heartbeat=0.2)) == "js.errors.FetchTimeoutError"
     # nats-py: sent, and ignored by the server.
     assert await ours.failure(sub.fetch(1, timeout=0.4, heartbeat=-1)) == "ValueError"
+
+
+@pytest.mark.parametrize(
+    "limit", [{"pending_msgs_limit": 4}, {"pending_bytes_limit": 400}], ids=lambda it: next(iter(it))
+)
+async def test_pending_limits_of_a_pull_subscription(ours: Face, js: Any, stream: str, limit: dict[str, int]) -> None:
+    # nats-py: drops the messages beyond them with a SlowConsumerError each, and waits for the timeout. The server
+    # redelivers them after `ack_wait`.
+    for number in range(10):
+        await js.publish(f"{stream}.a", b"%d" % number + b"x" * 59)
+    errors = Collector()
+    limited = (await ours.connect(error_cb=errors.callback)).jetstream()
+    sub = await limited.pull_subscribe(f"{stream}.>", durable="work", **limit)
+    found: list[int] = []
+    while len(found) < 10:
+        found += [int(msg.data[:1]) for msg in await sub.fetch(10, timeout=5)]
+    assert (found, errors.all) == (list(range(10)), [])
