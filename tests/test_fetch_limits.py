@@ -186,7 +186,7 @@ async def test_message_above_pending_bytes_limit_is_an_error_with_the_limit(js: 
     await store(js, f"{stream}.a", PAYLOADS)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", pending_bytes_limit=50)
     for call in (sub.fetch(1, timeout=5), sub.fetch_batch(6, timeout=5)):
-        with pytest.raises(ValueError, match=r"'d'.*larger than pending_bytes_limit=50; subscribe"):
+        with pytest.raises(ValueError, match=r"'d'.*larger than pending_bytes_limit=50, or .*; raise"):
             await call
     with pytest.raises(ValueError, match="larger than max_bytes=40"):
         await sub.fetch(1, timeout=5, max_bytes=40)

@@ -173,7 +173,7 @@ class PullLifecycle:
                 raise
             raise ValueError(
                 f"could not fetch from consumer {self._consumer!r} of stream {self._stream!r}: the next message is"
-                f" larger than pending_bytes_limit={limit}; subscribe with a larger limit"
+                f" larger than pending_bytes_limit={limit}, or than the consumer's max_request_max_bytes; raise it"
             ) from None
         except asyncio.CancelledError:
             # `_end` cancelled this task; a cancellation by another caller is raised.
