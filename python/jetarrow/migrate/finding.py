@@ -28,7 +28,7 @@ class Finding:
             be read as Python.
         rule: Name of the rule, for example `connect-attempts`.
         what: The use that was found, and its effect.
-        remedy: What to do.
+        remedy: The change to make.
         anchor: Heading of MIGRATION.md that describes it.
     """
 

@@ -37,7 +37,7 @@ class Imports:
 
     Attributes:
         nats: Whether nats-py is imported.
-        others: Whether jetarrow, natsrpy or a successor of nats-py is imported, so that an unknown object can be theirs.
+        others: Whether jetarrow, natsrpy or a successor of nats-py is imported: an unknown object can be theirs.
         as_nats: Whether `jetarrow.as_nats` is imported.
     """
 
@@ -113,6 +113,8 @@ def _module(alias: ast.alias, as_nats: bool) -> Iterator[Hit]:
         return
     say = partial(_import, alias, f"imports {path}")
     if nats_types.is_successor(path):
+        if as_nats:
+            return
         if alias.asname:
             yield say(f"write `import {renamed(path)} as {alias.asname}`")
         else:
@@ -146,7 +148,7 @@ def _from(node: ast.ImportFrom, module: str, as_nats: bool) -> Iterator[Hit]:
             target = "jetarrow.nats" if home != module else renamed(module)
             groups.setdefault(target, []).append(f"{alias.name} as {alias.asname}" if alias.asname else alias.name)
     for target, imported in groups.items():
-        if not as_nats or target.startswith("jetarrow.nats"):
+        if not as_nats:
             yield _import(node, f"imports {module}", f"write `from {target} import {', '.join(imported)}`")
 
 

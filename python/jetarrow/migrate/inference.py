@@ -258,6 +258,21 @@ class Inference:
             node = bindings[0].node
         return node
 
+    def created(self, node: ast.AST) -> ast.AST:
+        """Follow a name or an attribute of `self` to the only expression that it is bound to, apart from None.
+
+        Args:
+            node: The expression.
+        """
+        bindings: list[Binding] = []
+        scope = self.scopes.of[node]
+        if isinstance(node, ast.Name):
+            bindings = scope.lookup(node.id)
+        elif isinstance(node, ast.Attribute) and (cls := self.scopes.class_of_self(node.value, scope)) is not None:
+            bindings = self._attributes(cls, node.attr)
+        values = [one for one in bindings if not _is_none(one.node) and one.how != "annotation"]
+        return values[0].node if len(values) == 1 and values[0].how == "value" else node
+
     def scope(self, node: ast.AST) -> Scope:
         """Return the scope of a node."""
         return self.scopes.of[node]

@@ -6,6 +6,7 @@ tests/migrate/test_missing.py compares them with the installed nats-py, with jet
 from __future__ import annotations
 
 _NATIVE = "remove the use: the connection is native, and this is nats-py's own protocol code"
+_ITERATE = "iterate over the watcher, which ends when it is stopped"
 _WHERE_DEFINED = "import it from the module that defines it"
 
 # Names by module.
@@ -28,13 +29,13 @@ NAMES: dict[str, tuple[str, str]] = {
     ),
     "nats.js.errors": ("api", _WHERE_DEFINED),
     "nats.js.kv": ("logger", "use a logger of the program; jetarrow logs as `jetarrow`"),
-    "nats.js.object_store": ("StopIterSentinel", "iterate over the watcher, which ends when it is stopped"),
+    "nats.js.object_store": ("StopIterSentinel", _ITERATE),
 }
 # Single names with a remedy of their own.
 SINGLE: dict[str, str] = {
     "nats.aio.client.DEFAULT_MAX_PAYLOAD_SIZE": "read nc.max_payload, the limit of the server",
     "nats.aio.client.ServerVersion.parse_version": "create ServerVersion(text), which has major, minor and patch",
-    "nats.js.object_store.ObjectStore.ObjectWatcher.STOP_ITER": "iterate over the watcher, which ends when it is stopped",
+    "nats.js.object_store.ObjectStore.ObjectWatcher.STOP_ITER": _ITERATE,
 }
 # Classes whose objects the client creates: their constructors have other parameters.
 CONSTRUCTORS: dict[str, str] = {

@@ -15,7 +15,7 @@ CLASSES: dict[str, str] = {
     "PushSubscription": "Subscription",
 }
 
-# Results of members: of an attribute; of a call; of an awaited call. An entry of `kv.get` differs from those of watches.
+# Results of members: of an attribute; of a call; of an awaited call. Entries of `kv.get` differ from those of watches.
 ATTRIBUTES: dict[str, dict[str, str]] = {
     "Client": {
         "connected_url": "Address",

@@ -149,9 +149,10 @@ class Scopes(ast.NodeVisitor):
             names = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
             if not names & {"staticmethod", "classmethod"}:
                 self.methods[node] = every[0].arg, self._scope.node
-        for one in every:
-            known = one.annotation
-            scope.names[one.arg].append(Binding("annotation" if known else "other", known or one, self._scope))
+        for parameter in every:
+            known = parameter.annotation
+            how: How = "annotation" if known else "other"
+            scope.names[parameter.arg].append(Binding(how, known or parameter, self._scope))
         for rest in (arguments.vararg, arguments.kwarg):
             if rest is not None:
                 scope.names[rest.arg].append(Binding("other", rest, self._scope))

@@ -113,7 +113,8 @@ def _is_subject(text: str, *, wildcards: bool = False) -> bool:
 def subject(node: ast.Call, module: Module) -> Iterator[Found]:
     """A publish to a subject that is refused."""
     if not (
-        module.calls(node, "Client", "publish request") or module.calls(node, "JetStreamContext", "publish publish_async")
+        module.calls(node, "Client", "publish request")
+        or module.calls(node, "JetStreamContext", "publish publish_async")
     ):
         return
     given = argument(node, "subject", 0)
@@ -122,6 +123,7 @@ def subject(node: ast.Call, module: Module) -> Iterator[Found]:
         return
     if not any(isinstance(one, ast.keyword) and one.arg == _UNCHECKED for one in ast.walk(module.names.tree)):
         yield given, f"subject {text!r} raises BadSubjectError"
+
 
 @rule("prefix", anchor=CONNECTING, remedy="use tokens without wildcards, white space and empty parts")
 def prefix(node: ast.Call, module: Module) -> Iterator[Found]:

@@ -66,7 +66,7 @@ class Module:
         return (module == "nats" or module.startswith("nats.")) and name in classes.split()
 
 
-# What was found: a node, and the use with its effect.
+# A node, and its use with the effect.
 Found = tuple[ast.AST, str]
 Check = Callable[[Any, Module], Iterable[Found]]
 
@@ -78,7 +78,7 @@ class Rule:
     Attributes:
         name: Name of the rule.
         anchor: Heading of MIGRATION.md with its row.
-        remedy: What to do.
+        remedy: The change to make.
         node: Kind of syntax that it looks at.
         check: Function that yields what was found at a node.
     """
@@ -101,7 +101,7 @@ def rule(
     Args:
         name: Name of the rule.
         anchor: Heading of MIGRATION.md.
-        remedy: What to do, as an imperative.
+        remedy: The change to make, as an imperative.
         node: Kind of syntax that it looks at.
     """
 

@@ -30,7 +30,9 @@ def key(node: ast.Call, module: Module) -> Iterator[Found]:
         yield given, f"key {text!r} raises InvalidKeyError"
 
 
-@rule("value-none", anchor=BUCKETS, node=ast.Compare, remedy="catch KeyNotFoundError, and compare with b'' if it matters")
+@rule(
+    "value-none", anchor=BUCKETS, node=ast.Compare, remedy="catch KeyNotFoundError, and compare with b'' if it matters"
+)
 def value_none(node: ast.Compare, module: Module) -> Iterator[Found]:
     """A comparison of a value with None."""
     match node.left:
@@ -90,7 +92,12 @@ def object_headers(node: ast.Attribute, module: Module) -> Iterator[Found]:
         yield node, "headers of an object are lists of values"
 
 
-@rule("object-time", anchor=OBJECTS, node=ast.Attribute, remedy="store a time of the writer in the headers if it is needed")
+@rule(
+    "object-time",
+    anchor=OBJECTS,
+    node=ast.Attribute,
+    remedy="store a time of the writer in the headers if it is needed",
+)
 def object_time(node: ast.Attribute, module: Module) -> Iterator[Found]:
     """Time of an object."""
     if node.attr == "mtime" and isinstance(node.ctx, ast.Load) and module.is_object(node.value, "ObjectInfo"):

@@ -16,7 +16,17 @@ from jetarrow.jetstream.models import (
     StoreCompression,
 )
 from jetarrow.migrate.inference import Ref
-from jetarrow.migrate.rules.rule import Found, Module, argument, is_complete, is_identity, is_none, keyword, rule, text_of
+from jetarrow.migrate.rules.rule import (
+    Found,
+    Module,
+    argument,
+    is_complete,
+    is_identity,
+    is_none,
+    keyword,
+    rule,
+    text_of,
+)
 from jetarrow.migrate.rules.values import is_naive_time, number
 
 RESULTS, DEFAULTS = "arguments-and-results", "defaults"
@@ -103,7 +113,9 @@ def max_ack_pending(node: ast.Call, module: Module) -> Iterator[Found]:
         yield node, "pull_subscribe creates a consumer with max_ack_pending 100,000, not 1,000"
 
 
-@rule("filter-subject", anchor=RESULTS, remedy="remove filter_subject from the config if the subject shall be the filter")
+@rule(
+    "filter-subject", anchor=RESULTS, remedy="remove filter_subject from the config if the subject shall be the filter"
+)
 def filter_subject(node: ast.Call, module: Module) -> Iterator[Found]:
     """A subscription with a subject and another filter."""
     if not (module.calls(node, "JetStreamContext", "subscribe") or module.calls_unique(node, "pull_subscribe")):
@@ -156,10 +168,10 @@ def account_info(node: ast.Call, module: Module) -> Iterator[Found]:
     remedy="set publish_async_max_pending=4000 to keep nats-py's limit",
 )
 def async_pending(node: ast.Call, module: Module) -> Iterator[Found]:
-    """A context with the default limit of pending publishes, in a module that publishes asynchronously."""
-    if not module.calls(node, "Client", "jetstream") or not is_complete(node):
+    """A context with the default limit of pending publishes, by which the module publishes asynchronously."""
+    if not module.calls(node, "JetStreamContext", "publish_async") or not isinstance(node.func, ast.Attribute):
         return
-    if argument(node, "publish_async_max_pending", 3) is None and any(
-        isinstance(one, ast.Attribute) and one.attr == "publish_async" for one in ast.walk(module.names.tree)
-    ):
-        yield node, "publish_async has no fixed limit of 4,000 pending messages: the limit adapts to the connection"
+    made = module.names.created(node.func.value)
+    if isinstance(made, ast.Call) and module.calls(made, "Client", "jetstream") and is_complete(made):
+        if argument(made, "publish_async_max_pending", 3) is None:
+            yield made, "publish_async has no fixed limit of 4,000 pending messages: the limit adapts to the connection"

@@ -45,7 +45,9 @@ def number(node: ast.AST | None, module: Module, depth: int = 0) -> float | None
                 return None
             try:
                 if isinstance(op, ast.Pow):
-                    return float(first**second) if abs(second) <= _LARGEST_POWER and abs(first) <= _LARGEST_BASE else None
+                    return (
+                        float(first**second) if abs(second) <= _LARGEST_POWER and abs(first) <= _LARGEST_BASE else None
+                    )
                 return float(_OPERATIONS[type(op)](first, second)) if type(op) in _OPERATIONS else None
             except (ArithmeticError, ValueError, TypeError):
                 return None
