@@ -1,7 +1,7 @@
 """Lines of a program on nats-py that need attention when it moves to jetarrow, found in its source.
 
-A finding is certain: names are resolved by the imports of their file, and objects by the calls that created them. Differences
-that the source does not show are not reported. The program is not imported.
+A finding is certain: names are resolved by the imports of their file, and objects by the calls that created them. A
+difference that the source does not show is not reported. The program is not imported.
 """
 
 from jetarrow.migrate.check import check, check_source

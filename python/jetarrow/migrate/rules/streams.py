@@ -172,6 +172,7 @@ def async_pending(node: ast.Call, module: Module) -> Iterator[Found]:
     if not module.calls(node, "JetStreamContext", "publish_async") or not isinstance(node.func, ast.Attribute):
         return
     made = module.names.created(node.func.value)
-    if isinstance(made, ast.Call) and module.calls(made, "Client", "jetstream") and is_complete(made):
-        if argument(made, "publish_async_max_pending", 3) is None:
-            yield made, "publish_async has no fixed limit of 4,000 pending messages: the limit adapts to the connection"
+    if not isinstance(made, ast.Call) or not module.calls(made, "Client", "jetstream") or not is_complete(made):
+        return
+    if argument(made, "publish_async_max_pending", 3) is None:
+        yield made, "publish_async has no fixed limit of 4,000 pending messages: the limit adapts to the connection"
