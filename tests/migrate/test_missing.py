@@ -10,8 +10,7 @@ from jetarrow.migrate.missing import CONSTRUCTORS, MISSING
 
 from tests.compat.left_out import left_out
 from tests.compat.test_surface import module_problems, nats_modules, signature_problems
-
-from .tools import findings, tables
+from tests.migrate.tools import findings, tables
 
 
 def resolve(path: str) -> object:

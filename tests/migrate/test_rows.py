@@ -8,8 +8,8 @@ from jetarrow.migrate.imports import FRAMEWORKS, IMPORTS
 from jetarrow.migrate.imports import NAMES as NAMES_ANCHOR
 from jetarrow.migrate.rules import RULES
 
-from .rows import NAMES, ROWS
-from .tools import anchors, tables
+from tests.migrate.rows import NAMES, ROWS
+from tests.migrate.tools import anchors, tables
 
 
 def test_every_row_of_the_page_has_a_rule_or_a_reason() -> None:

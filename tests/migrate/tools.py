@@ -29,7 +29,9 @@ def tables(first: str) -> list[list[str]]:
 def anchors() -> set[str]:
     """Returns the anchors of MIGRATION.md's headings, as GitHub and the site make them."""
     code = re.sub(r"^```.*?^```", "", PAGE, flags=re.MULTILINE | re.DOTALL)
-    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in re.findall(r"^#+ (.*)$", code, re.MULTILINE)}
+    return {
+        re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in re.findall(r"^#+ (.*)$", code, re.MULTILINE)
+    }
 
 
 def findings(program: str, *, as_nats: bool = False) -> list[Finding]:
