@@ -111,5 +111,5 @@ ROWS: dict[str, tuple[str, ...] | str] = {
     "`pull_subscribe` creates consumers": ("max-ack-pending",),
     "`publish_async_max_pending` 4000": ("async-pending",),
 }
-# Rules of the table of names that jetarrow does not have.
-NAMES = {"missing", "constructor", "keywords-of-keys"}
+# Rules of the section of names that jetarrow does not have.
+NAMES = {"missing", "constructor", "keywords-of-keys", "private"}

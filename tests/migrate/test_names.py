@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import sys
+
 import pytest
+from jetarrow.migrate.scopes import Scopes
 
 from tests.migrate.tools import expected, found
 
@@ -164,4 +168,40 @@ def test_names_that_refer_to_each_other_end() -> None:
         "class C(D): ...\nclass D(C):\n    def go(self): self.nc.pending_data_size\n"
         "a = b\nb = a\na.pending_data_size\n"
     )
+    assert found(program) == []
+
+
+def test_every_part_of_a_program_has_a_scope() -> None:
+    program = """
+import nats
+async def a(x: int, /, y=1, *z: str, k=lambda q, *r: q, **w) -> None:
+    [n.b for n.b, *(m[0]) in x if m]
+    {k: v async for k, v in x}
+    match x:
+        case {"a": 1, **rest} | [1, *other]: ...
+    try: ...
+    except* (A, B) as error: ...
+    def inner():
+        nonlocal x
+        x = f"{x!r:{y}}"
+    del x
+    x += (yield)
+@decorated(nats)
+class C(Base, metaclass=M):
+    a: int = 3
+"""
+    tree = ast.parse(program)
+    scopes = Scopes(tree)
+    assert all(node in scopes.of for node in ast.walk(tree))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")
+def test_parameters_of_types_are_other_names() -> None:
+    program = """
+import nats
+def a[nats: int](nc: nats) -> nats:
+    nats.NATS().pending_data_size
+type X[T] = list[T]
+class C[T]: ...
+"""
     assert found(program) == []

@@ -207,6 +207,21 @@ async def main(nc: nats.NATS, psub: nats.js.JetStreamContext.PullSubscription):
     except js_errors.NotFoundError:
         pass
 """,
+    "private names": """
+import nats.aio.client
+from nats.aio.client import _CRLF_, Client  # ! private
+from nats.js import JetStreamContext
+from ._private import _x
+class Mine:
+    def __init__(self, nc: Client, msg: nats.aio.msg.Msg, other):
+        self._nc = nc
+        print(self._nc._client_id, nc.__class__, other._client_id)  # ! private
+        msg._ackd = True  # ! private
+        nats.aio.client._SPC_  # ! private
+        JetStreamContext._is_heartbeat("100")  # ! private
+        nc.connected_url._replace(netloc="x")
+        print(nats.__name__, self._x)
+""",
     "made by the client": """
 import nats.js.kv
 from nats.js import JetStreamContext

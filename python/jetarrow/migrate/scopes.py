@@ -68,6 +68,10 @@ class Scopes(ast.NodeVisitor):
         self.methods: dict[ast.AST, tuple[str, ast.ClassDef]] = {}
         self._scope = self.module
         self.visit(tree)
+        # Parts without names of their own, such as parameters.
+        for node in ast.walk(tree):
+            for child in ast.iter_child_nodes(node):
+                self.of.setdefault(child, self.of[node])
 
     def visit(self, node: ast.AST) -> None:
         """Record the scope of a node, and visit its children."""
@@ -144,6 +148,9 @@ class Scopes(ast.NodeVisitor):
         for one in outer:
             self.visit(one)
         scope = Scope(node, self._scope)
+        for one in getattr(node, "type_params", ()):
+            scope.names[one.name].append(Binding("other", one, self._scope))
+            self._within(scope, [one])
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         if isinstance(self._scope.node, ast.ClassDef) and every and not isinstance(node, ast.Lambda):
             names = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
@@ -187,7 +194,7 @@ class Scopes(ast.NodeVisitor):
         before, self._scope = self._scope, scope
         for number, part in enumerate(node.generators):
             self._target(part.target, "element", part.iter)
-            for one in [*([part.iter] if number else []), *part.ifs]:
+            for one in [part.target, *([part.iter] if number else []), *part.ifs]:
                 self.visit(one)
         inner = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         for one in inner:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from jetarrow.migrate.rules.rule import Found, Module, argument, is_identity, is_none, keyword, rule, text_of
 
-BUCKETS, OBJECTS, SERVICES, NAMES = "key-value", "object-stores", "services", "names-that-jetarrow-does-not-have"
+BUCKETS, OBJECTS, SERVICES = "key-value", "object-stores", "services"
 # nats-py's own check of keys, which `purge` does not make.
 _KEY = re.compile(r"[-/_=.a-zA-Z0-9]+")
 _KEYED = "get put create update delete"
@@ -74,15 +74,6 @@ def headers_only(node: ast.Call, module: Module) -> Iterator[Found]:
         given = keyword(node, "headers_only")
         if given is not None and isinstance(given.value, ast.Constant) and given.value.value is True:
             yield given.value, "watch(headers_only=True) leaves the values out"
-
-
-@rule("keywords-of-keys", anchor=NAMES, remedy="remove it")
-def keywords_of_keys(node: ast.Call, module: Module) -> Iterator[Found]:
-    """Keywords that nats-py ignores."""
-    if module.calls(node, "KeyValue", "keys"):
-        for one in node.keywords:
-            if one.arg is not None and one.arg != "filters":
-                yield one.value, f"keys({one.arg}=) raises TypeError; nats-py ignores unknown keywords"
 
 
 @rule("object-headers", anchor=OBJECTS, node=ast.Attribute, remedy="read lists of values")
