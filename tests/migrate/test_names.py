@@ -37,6 +37,9 @@ class Base:
         self.nc = nats.NATS()
     def size(self):
         return self.nc.pending_data_size  # ! pending-data-size
+    @staticmethod
+    def other(self):
+        return self.nc.pending_data_size
 class Derived(Base):
     def more(this):
         def inner():
@@ -70,6 +73,14 @@ def d():
     global late
     late = nats.NATS()
 def e(): late.pending_data_size  # ! pending-data-size
+""",
+    "names of a class": """
+import nats
+class A:
+    nc = nats.NATS()
+    nc.pending_data_size  # ! pending-data-size
+    def size(self):
+        nc.pending_data_size
 """,
     "bound twice": """
 import nats
