@@ -106,6 +106,8 @@ async def a():
         nc.pending_data_size  # ! pending-data-size
     if (other := nats.NATS()):
         other.pending_data_size  # ! pending-data-size
+    [last := nats.NATS() for _ in range(2)]
+    last.pending_data_size  # ! pending-data-size
 async def b():
     nc = nats.connect(max_reconnect_attempts=-1, ping_interval=1)
     nc.pending_data_size
