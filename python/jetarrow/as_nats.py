@@ -5,6 +5,9 @@
 
     python -m jetarrow.as_nats program.py arguments      # or: -m module arguments
 
+The successors of nats-py are replaced too: `nats.client`, `nats.jetstream` and `nats.key_value`. `nats.server` is
+imported from where it is installed.
+
 A file `jetarrow.pth` in site-packages with the line `import jetarrow.as_nats` applies it to all programs of an
 environment, and to their child processes.
 """
@@ -17,7 +20,7 @@ import runpy
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +28,9 @@ from typing import Any
 # The version of nats-py whose modules are provided.
 VERSION = "2.16.0"
 _PARTS = ("aio", "errors", "js", "micro", "nuid", "protocol")
+# Modules of the successors, which are in `jetarrow.nats`, and modules that are not replaced.
+_SUCCESSORS = ("client", "jetstream", "key_value")
+_FOREIGN = ("server",)
 
 
 class _Nats(ModuleType):
@@ -36,7 +42,7 @@ class _Nats(ModuleType):
         self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        if name in _PARTS:
+        if name in _PARTS + _SUCCESSORS + _FOREIGN:
             return importlib.import_module(f"nats.{name}")
         try:
             return getattr(importlib.import_module("jetarrow"), name)
@@ -69,13 +75,19 @@ def _with_missing_name_error(module: ModuleType, alias: str) -> Callable[[str], 
     return __getattr__
 
 
+def _own_name(name: str) -> str:
+    """The name of the module that replaces `nats.x`."""
+    rest = name.removeprefix("nats.")
+    return f"jetarrow.nats.{rest}" if rest.partition(".")[0] in _SUCCESSORS else f"jetarrow.{rest}"
+
+
 class _Alias(Loader):
-    """Loads `nats.x` as the module `jetarrow.x` itself."""
+    """Loads `nats.x` as the module that replaces it."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if spec.name == "nats":
             return _Nats()
-        module = importlib.import_module("jetarrow" + spec.name.removeprefix("nats"))
+        module = importlib.import_module(_own_name(spec.name))
         self._own = module.__spec__
         return module
 
@@ -93,13 +105,22 @@ class _Finder(MetaPathFinder):
         first, _, rest = name.partition(".")
         if first != "nats":
             return None
-        if rest and (rest.partition(".")[0] not in _PARTS or importlib.util.find_spec(f"jetarrow.{rest}") is None):
+        part = rest.partition(".")[0]
+        if part in _FOREIGN and (found := _installed(name, path)) is not None:
+            return found
+        if rest and (part not in _PARTS + _SUCCESSORS or importlib.util.find_spec(_own_name(name)) is None):
             raise ModuleNotFoundError(
                 f"No module named {name!r}: jetarrow, imported in place of nats-py {VERSION} (jetarrow.as_nats), has no"
                 " such module; MIGRATION.md lists the missing names and the reasons",
                 name=name,
             )
         return ModuleSpec(name, _Alias(), origin="jetarrow", is_package=not rest)
+
+
+def _installed(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """Finds a module of another package below `nats`."""
+    places = path or [str(Path(entry, "nats")) for entry in sys.path]
+    return PathFinder.find_spec(name, places)
 
 
 def _install() -> None:

@@ -24,6 +24,7 @@ MODULES = [
     "js.manager",
     "js.object_store",
 ]
+SUCCESSORS = ["client", "client.errors", "client.message"]
 
 
 def python(code: str) -> str:
@@ -42,6 +43,34 @@ own = importlib.import_module("jetarrow.{module}")
 print(there is own, own.__spec__.name, own.__name__, importlib.import_module("nats.{module}") is own)
 """
     assert python(code) == f"True jetarrow.{module} jetarrow.{module} True"
+
+
+@pytest.mark.parametrize("module", SUCCESSORS)
+def test_modules_of_the_successors(module: str) -> None:
+    code = f"""
+import jetarrow.as_nats
+import nats.{module} as there
+import importlib, nats
+own = importlib.import_module("jetarrow.nats.{module}")
+print(there is own, own.__name__, importlib.import_module("nats.{module}") is own)
+"""
+    assert python(code) == f"True jetarrow.nats.{module} True"
+
+
+def test_another_package_below_nats_is_found_where_it_is(tmp_path: Path) -> None:
+    server = tmp_path / "nats" / "server"
+    server.mkdir(parents=True)
+    (server / "__init__.py").write_text("from .part import name\n")
+    (server / "part.py").write_text("name = 'theirs'\n")
+    code = f"""
+import sys
+sys.path.append({str(tmp_path)!r})
+import jetarrow.as_nats
+from nats import server
+import nats.server.part, nats.client
+print(server.name, nats.server.part.name, nats.client.Client.__module__)
+"""
+    assert python(code) == "theirs theirs jetarrow.nats.client.client"
 
 
 def test_all_ways_to_import() -> None:

@@ -118,12 +118,13 @@ def test_another_program_takes_over_in_order(
     how: str, js: jetarrow.sync.JetStream, own_server: NatsServer, programs: list[Program]
 ) -> None:
     js.create_consumer_group("ORDERS", "G", partitions=4, filter="orders.*", partition_by=[1], members=["m1"])
-    publish(js, 5, range(100))
     for _ in range(2):
         programs.append(Program(own_server.url, "m1", rows=20, work=0.004))
         assert programs[-1].joined.wait(60)
-        wait_until(lambda: programs[0].batches)
-    first, second = programs
+    # Published last: two seconds of work, of which the first program has done little when it is stopped.
+    publish(js, 5, range(100))
+    wait_until(lambda: any(program.batches for program in programs))
+    first, second = sorted(programs, key=lambda program: not program.batches)
     # The first program has batches in work and later rows fetched.
     if how == "kill":
         first.kill()

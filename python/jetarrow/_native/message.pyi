@@ -21,6 +21,14 @@ class _MsgBase(_message.AnyMessage):
     def headers_all(self) -> dict[str, list[str]] | None:
         """Header name to all its values; None without headers."""
 
+    def parts(self) -> tuple[str, bytes, str | None, dict[str, list[str]] | None, str | None, str | None]:
+        """Return the received parts, without what a program has set.
+
+        Returns:
+            Subject, payload, reply, headers with all values, code and description of the server's status line; None
+            for what is absent.
+        """
+
     @property
     def sid(self) -> int:
         """Number of the subscription.

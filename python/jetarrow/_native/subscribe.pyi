@@ -95,6 +95,14 @@ class Subscription:
             timeout: Maximum seconds.
         """
 
+    def set_limits(self, messages: int, bytes: int) -> None:
+        """Set the limits of messages that arrive from now on.
+
+        Args:
+            messages: Maximum number of queued messages; 0 for no limit.
+            bytes: Maximum payload bytes of queued messages; 0 for no limit.
+        """
+
     def emptied(self) -> Call[None]:
         """Wait until the queue is empty."""
 
@@ -113,6 +121,10 @@ class Subscription:
     @property
     def dropped(self) -> int:
         """Messages dropped by the limits."""
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Payload bytes of those messages."""
 
     @property
     def last_seq(self) -> int:

@@ -189,6 +189,9 @@ def without_secrets(given: dict[str, Any]) -> dict[str, Any]:
 def native_options(given: dict[str, Any], functions: UserFunctions) -> dict[str, Any]:
     """Checks the options, and converts them for the native core.
 
+    Those of `jetarrow.nats.client` may be absent: `reconnect_timeout`, `reconnect_time_wait_max`, and `nkey`, a
+    function that returns the public nkey for `signature_cb` without a JWT.
+
     Raises:
         ValueError: An option has an invalid value.
         TypeError: An option has a wrong type.
@@ -198,6 +201,9 @@ def native_options(given: dict[str, Any], functions: UserFunctions) -> dict[str,
     pings, attempts = (_integer(given, name) for name in ("max_outstanding_pings", "max_reconnect_attempts"))
     if pings < 1:
         raise ValueError(f"max_outstanding_pings must be 1 or more, not {pings}")
+
+    connect_timeout = FOREVER if given["connect_timeout"] is None else _seconds(given, "connect_timeout")
+    wait = _seconds(given, "reconnect_time_wait")
 
     def text(name: str) -> Any:
         value = given[name]
@@ -210,7 +216,8 @@ def native_options(given: dict[str, Any], functions: UserFunctions) -> dict[str,
         "websocket_headers": [
             (name, ", ".join(value)) for name, value in (given["ws_connection_headers"] or {}).items()
         ],
-        "connect_timeout": FOREVER if given["connect_timeout"] is None else _seconds(given, "connect_timeout"),
+        "connect_timeout": connect_timeout,
+        "reconnect_timeout": connect_timeout if given.get("reconnect_timeout") is None else given["reconnect_timeout"],
         "ping_interval": _seconds(given, "ping_interval"),
         "max_outstanding_pings": pings,
         "inbox_prefix": _inbox_prefix(given["inbox_prefix"]),
@@ -218,7 +225,8 @@ def native_options(given: dict[str, Any], functions: UserFunctions) -> dict[str,
         "skip_subject_validation": bool(given["skip_subject_validation"]),
         "allow_reconnect": bool(given["allow_reconnect"]),
         "max_reconnects": attempts if attempts > 0 else None,
-        "reconnect_wait": _seconds(given, "reconnect_time_wait"),
+        "reconnect_wait": wait,
+        "reconnect_wait_max": given.get("reconnect_time_wait_max", wait),
         "reconnect_jitter": _seconds(given, "reconnect_jitter"),
         "reconnect_jitter_tls": _seconds(given, "reconnect_jitter_tls"),
         "ignore_discovered": bool(given["ignore_discovered_servers"]),
@@ -230,6 +238,7 @@ def native_options(given: dict[str, Any], functions: UserFunctions) -> dict[str,
         "token": text("token"),
         "source": _source(given),
         "jwt": text("user_jwt_cb"),
+        "nkey": functions.text("nkey", given["nkey"]) if given.get("nkey") else None,
         "sign": text("signature_cb"),
         "tls": native_tls(given["tls"], given["tls_hostname"], bool(given["tls_handshake_first"])),
         "choose": functions.choice(handler) if (handler := given["reconnect_to_server_handler"]) else None,

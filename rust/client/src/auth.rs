@@ -53,6 +53,8 @@ pub struct Credentials {
     pub token: Option<Text>,
     pub source: Option<Source>,
     pub jwt: Option<Callback<(), String>>,
+    /// Callback that returns the public nkey, for `sign` without a JWT.
+    pub nkey: Option<Callback<(), String>>,
     /// Callback that signs the server's nonce; returns base64.
     pub sign: Option<Callback<String, String>>,
 }
@@ -85,6 +87,8 @@ impl Credentials {
                 auth.signature = Some(signature.ok_or_else(|| bad("signature_cb must return base64"))?);
                 if let Some(jwt) = &self.jwt {
                     auth.jwt = Some(jwt(()).await?.trim().to_owned());
+                } else if let Some(nkey) = &self.nkey {
+                    auth.nkey = Some(nkey(()).await?.trim().to_owned());
                 }
             }
             // Sent in addition, for an auth callout.

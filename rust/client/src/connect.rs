@@ -261,6 +261,7 @@ pub async fn connect(mut options: Options) -> Result<Connection> {
         name: options.name.clone(),
         credentials: std::mem::take(&mut options.credentials),
         connect_timeout: options.connect_timeout,
+        reconnect_timeout: options.reconnect_timeout,
         allow_reconnect: options.allow_reconnect,
         retry_first: options.retry_first,
         choose: options.choose.take(),

@@ -65,6 +65,7 @@ pub struct StateSettings {
     pub name: Option<String>,
     pub credentials: Credentials,
     pub connect_timeout: Duration,
+    pub reconnect_timeout: Duration,
     pub allow_reconnect: bool,
     /// Continues after the first round over all servers.
     pub retry_first: bool,
@@ -318,6 +319,11 @@ impl ConnectionState {
     /// True if the server has announced its shutdown.
     pub fn is_lame_duck(&self) -> bool {
         self.lock().lame_duck
+    }
+
+    /// Timeout of one attempt at one address.
+    pub fn attempt_timeout(&self) -> Duration {
+        if self.was_up() { self.settings.reconnect_timeout } else { self.settings.connect_timeout }
     }
 
     /// True after the first connection.

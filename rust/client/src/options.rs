@@ -23,6 +23,8 @@ pub struct Options {
     pub websocket_headers: Vec<(String, String)>,
     /// Timeout of one attempt at one server.
     pub connect_timeout: Duration,
+    /// The same for reconnects.
+    pub reconnect_timeout: Duration,
     pub ping_interval: Duration,
     pub max_outstanding_pings: u32,
     pub inbox_prefix: Option<String>,
@@ -34,6 +36,8 @@ pub struct Options {
     pub max_reconnects: Option<u32>,
     /// Wait between two attempts at one server.
     pub reconnect_wait: Duration,
+    /// The wait doubles with each failed attempt up to this.
+    pub reconnect_wait_max: Duration,
     /// Maximum random addition to this wait, without and with TLS.
     pub reconnect_jitter: Duration,
     pub reconnect_jitter_tls: Duration,
@@ -57,6 +61,7 @@ impl Options {
             randomize: self.randomize,
             max_failures: self.max_reconnects,
             wait: self.reconnect_wait,
+            wait_max: self.reconnect_wait_max,
             jitter: self.reconnect_jitter,
             jitter_tls: self.reconnect_jitter_tls,
             always_tls: self.tls.as_ref().is_some_and(|tls| tls.required),
@@ -77,7 +82,6 @@ impl Options {
             name: self.name.clone(),
             websocket_headers: headers(&self.websocket_headers)?,
             echo: !self.no_echo,
-            timeout: self.connect_timeout,
             tls: Arc::new(tls::config(&tls, Arc::downgrade(state))?),
             tls_required: tls.required || state.pool().wants_tls(),
             tls_first: tls.handshake_first,

@@ -118,6 +118,8 @@ pub struct Rules {
     pub max_failures: Option<u32>,
     /// Wait between two attempts at one server.
     pub wait: Duration,
+    /// The wait doubles with each failed attempt up to this.
+    pub wait_max: Duration,
     /// Waits are longer by up to this, so that the clients of a server do not reconnect at the same time.
     pub jitter: Duration,
     /// The same for connections with TLS, whose handshakes cost a server more.
@@ -129,9 +131,10 @@ pub struct Rules {
 }
 
 impl Rules {
-    fn pause(&self, tls: bool) -> Duration {
+    fn pause(&self, tls: bool, failures: u32) -> Duration {
         let jitter = if tls { self.jitter_tls } else { self.jitter };
-        self.wait.max(LEAST_WAIT) + jitter.mul_f64(random())
+        let doubled = self.wait.saturating_mul(1 << failures.saturating_sub(1).min(16));
+        doubled.min(self.wait_max).max(self.wait).max(LEAST_WAIT) + jitter.mul_f64(random())
     }
 }
 
@@ -255,7 +258,7 @@ impl Pool {
         let addr = server.addr.clone();
         let tls = self.rules.always_tls || self.wants_tls() || server.addr.tls_required();
         let wait = server.last_attempt.map(|last| {
-            let due = last + self.rules.pause(tls);
+            let due = last + self.rules.pause(tls, server.failures);
             due.saturating_duration_since(Instant::now())
         });
         self.servers.push_back(server);

@@ -212,6 +212,26 @@ impl Msg {
         Ok(Some(all.into_any()))
     }
 
+    /// The received parts: subject, payload, reply, headers with all values, and code and description of the server's
+    /// status line. None for what is absent.
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let content = &self.content;
+        let reply = Some(content.reply()).filter(|reply| !reply.is_empty());
+        let headers = self.headers_that_came(py)?;
+        let (mut code, mut description) = (None, None);
+        if let Some(headers) = headers.as_ref().filter(|_| content.has_status_line) {
+            let take = |name: &Bound<'py, PyString>| -> PyResult<Option<Bound<'py, PyAny>>> {
+                let Some(values) = headers.get_item(name)? else { return Ok(None) };
+                headers.del_item(name)?;
+                Ok(Some(values.get_item(-1)?))
+            };
+            (code, description) = (take(intern!(py, "Status"))?, take(intern!(py, "Description"))?);
+        }
+        let headers = headers.filter(|headers| !headers.is_empty());
+        let (subject, data) = (content.subject(), PyBytes::new(py, content.data()));
+        Ok((subject, data, reply, headers, code, description).into_pyobject(py)?)
+    }
+
     /// The stream's sequence; None for a message without a stream.
     #[getter]
     fn seq(&self, py: Python<'_>) -> PyResult<Option<i64>> {

@@ -30,6 +30,7 @@ pub struct RawOptions {
     name: Option<String>,
     websocket_headers: Vec<(String, String)>,
     connect_timeout: f64,
+    reconnect_timeout: f64,
     ping_interval: f64,
     max_outstanding_pings: u32,
     inbox_prefix: Option<String>,
@@ -38,6 +39,7 @@ pub struct RawOptions {
     allow_reconnect: bool,
     max_reconnects: Option<u32>,
     reconnect_wait: f64,
+    reconnect_wait_max: f64,
     reconnect_jitter: f64,
     reconnect_jitter_tls: f64,
     ignore_discovered: bool,
@@ -50,6 +52,7 @@ pub struct RawOptions {
     /// Kind, and one or two texts or paths.
     source: Option<(String, String, Option<String>)>,
     jwt: Option<Py<PyAny>>,
+    nkey: Option<Py<PyAny>>,
     sign: Option<Py<PyAny>>,
     tls: Option<RawTls>,
     choose: Option<Py<PyAny>>,
@@ -151,6 +154,7 @@ impl RawOptions {
             jwt: self
                 .jwt
                 .map(|function| caller.callback("user_jwt_cb", function, |function, ()| Ok(function.call0()?))),
+            nkey: self.nkey.map(|function| caller.callback("nkey", function, |function, ()| Ok(function.call0()?))),
             sign: self.sign.map(|function| {
                 caller.callback("signature_cb", function, |function, nonce: String| Ok(function.call1((nonce,))?))
             }),
@@ -160,6 +164,7 @@ impl RawOptions {
             name: self.name,
             websocket_headers: self.websocket_headers,
             connect_timeout: seconds("connect_timeout", self.connect_timeout)?,
+            reconnect_timeout: seconds("reconnect_timeout", self.reconnect_timeout)?,
             ping_interval: seconds("ping_interval", self.ping_interval)?,
             max_outstanding_pings: self.max_outstanding_pings,
             inbox_prefix: self.inbox_prefix,
@@ -168,6 +173,7 @@ impl RawOptions {
             allow_reconnect: self.allow_reconnect,
             max_reconnects: self.max_reconnects,
             reconnect_wait: seconds("reconnect_time_wait", self.reconnect_wait)?,
+            reconnect_wait_max: seconds("reconnect_time_wait_max", self.reconnect_wait_max)?,
             reconnect_jitter: seconds("reconnect_jitter", self.reconnect_jitter)?,
             reconnect_jitter_tls: seconds("reconnect_jitter_tls", self.reconnect_jitter_tls)?,
             ignore_discovered: self.ignore_discovered,

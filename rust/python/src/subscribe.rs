@@ -138,6 +138,12 @@ impl Subscription {
         Ok(Call::unit(async move { inner.drain(timeout).await }))
     }
 
+    /// Sets the limits of messages that arrive from now on; 0 is no limit.
+    fn set_limits(&self, messages: usize, bytes: usize) -> PyResult<()> {
+        self.inner.get()?.set_limits(SubscriptionLimits { messages, bytes });
+        Ok(())
+    }
+
     /// Waits until the queue is empty.
     fn emptied(&self) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();
@@ -170,6 +176,12 @@ impl Subscription {
     #[getter]
     fn dropped(&self) -> PyResult<u64> {
         Ok(self.inner.get()?.counts().dropped)
+    }
+
+    /// Payload bytes of those messages.
+    #[getter]
+    fn dropped_bytes(&self) -> PyResult<u64> {
+        Ok(self.inner.get()?.counts().dropped_bytes)
     }
 
     /// The stream's sequence of the last message in order; 0 before the first. For ordered subscriptions.

@@ -12,9 +12,10 @@ pub struct ConnectAttempt<'a>(pub(super) &'a ConnectionState);
 impl ConnectAttempt<'_> {
     /// Records the start of an attempt at this server.
     pub fn begin(&self, addr: ServerAddr) {
+        let timeout = self.0.attempt_timeout();
         let mut state = self.0.lock();
         self.0.pings.send_modify(|pings| *pings = Pings { attempts: pings.attempts + 1, ..Pings::default() });
-        state.attempt = Some(AttemptDetails { timeout: self.0.settings.connect_timeout, ..AttemptDetails::default() });
+        state.attempt = Some(AttemptDetails { timeout, ..AttemptDetails::default() });
         state.current = Some(addr);
     }
 

@@ -5,7 +5,16 @@ use super::*;
 fn rules(max_failures: Option<u32>) -> Rules {
     let wait = Duration::from_secs(2);
     let (jitter, jitter_tls) = (Duration::from_millis(100), Duration::from_secs(1));
-    Rules { randomize: false, max_failures, wait, jitter, jitter_tls, always_tls: false, ignore_discovered: false }
+    Rules {
+        randomize: false,
+        max_failures,
+        wait,
+        wait_max: wait,
+        jitter,
+        jitter_tls,
+        always_tls: false,
+        ignore_discovered: false,
+    }
 }
 
 fn list(addresses: &[&str]) -> Vec<String> {
@@ -80,13 +89,13 @@ fn attempts_at_one_server_keep_the_wait() {
         assert!(expected.contains(&wait.as_secs_f64()), "{failures}: {wait:?}");
         pool.failed(&addr);
     }
-    assert!(Rules { wait: Duration::ZERO, ..rules(None) }.pause(false) > Duration::ZERO);
+    assert!(Rules { wait: Duration::ZERO, ..rules(None) }.pause(false, 1) > Duration::ZERO);
 }
 
 #[test]
 fn waits_have_the_jitter_of_their_connection() {
     let spread = |rules: Rules, tls| {
-        let waits = (0..1_000).map(|_| rules.pause(tls) - rules.wait);
+        let waits = (0..1_000).map(|_| rules.pause(tls, 1) - rules.wait);
         waits.fold((Duration::MAX, Duration::ZERO), |(least, most), wait| (least.min(wait), most.max(wait)))
     };
     for (tls, jitter) in [(false, 0.1), (true, 1.0)] {
@@ -115,4 +124,14 @@ fn discovered_servers_keep_the_scheme_without_duplicates() {
         all,
         [("tls://a:1".to_owned(), false, None), ("tls://10.0.0.1:4222".to_owned(), true, Some("a".to_owned())),]
     );
+}
+
+#[test]
+fn the_wait_doubles_up_to_its_limit() {
+    let rules =
+        Rules { wait: Duration::from_secs(2), wait_max: Duration::from_secs(7), jitter: Duration::ZERO, ..rules(None) };
+    let waits: Vec<_> = [0, 1, 2, 3, 90].iter().map(|failures| rules.pause(false, *failures).as_secs()).collect();
+    assert_eq!(waits, [2, 2, 4, 7, 7]);
+    // A limit below the wait does not shorten it.
+    assert_eq!(Rules { wait_max: Duration::ZERO, ..rules }.pause(false, 5).as_secs(), 2);
 }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -27,8 +26,6 @@ pub struct Greeting {
     /// Headers of the request that opens a WebSocket.
     pub websocket_headers: Vec<(HeaderName, HeaderValue)>,
     pub echo: bool,
-    /// Timeout for one address of one server.
-    pub timeout: Duration,
     pub tls: Arc<ClientConfig>,
     pub tls_required: bool,
     /// TLS handshake before the server's INFO.
@@ -78,7 +75,7 @@ pub(super) async fn attempt(
             let socket = open(greeting, addr, address).await?;
             greet(state, greeting, addr, socket).await
         };
-        match tokio::time::timeout(greeting.timeout, linked).await {
+        match tokio::time::timeout(state.attempt_timeout(), linked).await {
             Ok(Ok(link)) => return Ok(link),
             Ok(Err(failure)) => failed = failure,
             Err(_) => failed = AttemptFailure::Late,

@@ -14,6 +14,8 @@ pub struct Received {
     data_at: u32,
     // Boxed: most messages have no headers, and there may be many messages.
     pub headers: Option<Box<Headers>>,
+    /// The headers `Status` and `Description` are the status line of the server.
+    pub has_status_line: bool,
 }
 
 /// Memory of a message's bytes.
@@ -73,7 +75,7 @@ impl Received {
         // No server accepts texts this long.
         let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let (reply_at, data_at) = (place(subject.len()), place(subject.len() + reply.len()));
-        Received { bytes, reply_at, data_at, headers: headers.map(Box::new) }
+        Received { bytes, reply_at, data_at, headers: headers.map(Box::new), has_status_line: false }
     }
 
     fn text(&self, from: u32, to: u32) -> &str {
@@ -95,8 +97,10 @@ impl Received {
 
     fn from_message(message: &Message, memory: impl FnOnce([&[u8]; 3]) -> Memory) -> Self {
         let mut headers = message.headers();
+        let status = message.status();
+        let has_status_line = status.is_some();
         // nats-py shows the status line as two headers.
-        if let Some((code, description)) = message.status() {
+        if let Some((code, description)) = status {
             let headers = headers.get_or_insert_default();
             headers.insert("Status".to_owned(), [code.to_string()].into());
             if !description.is_empty() {
@@ -104,7 +108,8 @@ impl Received {
             }
         }
         let reply = message.reply().unwrap_or_default();
-        Self::in_memory(memory, &message.subject(), reply, message.payload(), headers)
+        let received = Self::in_memory(memory, &message.subject(), reply, message.payload(), headers);
+        Received { has_status_line, ..received }
     }
 
     /// Rebuilds the message as it was received.

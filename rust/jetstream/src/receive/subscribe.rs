@@ -102,12 +102,14 @@ impl WaitingMessages {
 
 #[derive(Default)]
 struct SubscriptionState {
+    limits: SubscriptionLimits,
     queue: VecDeque<WaitingMessages>,
     messages: usize,
     bytes: usize,
     flow: FlowControlReplies,
     delivered: u64,
     dropped: u64,
+    dropped_bytes: u64,
     ended: bool,
     /// Cause of an end that the caller did not request.
     failure: Option<JetError>,
@@ -124,7 +126,6 @@ struct SubscriptionState {
 
 struct SharedSubscription {
     state: Mutex<SubscriptionState>,
-    limits: SubscriptionLimits,
     kind: SubscriptionKind,
     /// Signals a message or the end.
     changed: Notify,
@@ -183,6 +184,7 @@ pub struct DeliveryCounts {
     pub pending_bytes: usize,
     pub delivered: u64,
     pub dropped: u64,
+    pub dropped_bytes: u64,
 }
 
 pub fn subscribe(
@@ -200,8 +202,7 @@ pub fn subscribe(
     // server.
     let subscriber = conn.outbox.subscribe(subject.into(), queue);
     let shared = Arc::new(SharedSubscription {
-        state: Mutex::default(),
-        limits,
+        state: Mutex::new(SubscriptionState { limits, ..SubscriptionState::default() }),
         kind,
         changed: Notify::new(),
         emptied: Notify::new(),
@@ -224,7 +225,8 @@ impl Subscription {
             let bytes = next.payload();
             state.messages -= 1;
             state.bytes -= bytes;
-            state.flow.taken(&self.conn, bytes, self.shared.limits);
+            let limits = state.limits;
+            state.flow.taken(&self.conn, bytes, limits);
             (next, state.queue.is_empty())
         };
         if empty {
@@ -236,10 +238,15 @@ impl Subscription {
         })
     }
 
+    /// Sets the limits of messages that arrive from now on.
+    pub fn set_limits(&self, limits: SubscriptionLimits) {
+        self.shared.lock().limits = limits;
+    }
+
     pub fn counts(&self) -> DeliveryCounts {
         let state = self.shared.lock();
-        let SubscriptionState { messages, bytes, delivered, dropped, .. } = *state;
-        DeliveryCounts { pending: messages, pending_bytes: bytes, delivered, dropped }
+        let SubscriptionState { messages, bytes, delivered, dropped, dropped_bytes, .. } = *state;
+        DeliveryCounts { pending: messages, pending_bytes: bytes, delivered, dropped, dropped_bytes }
     }
 
     /// Returns the stream sequence of the last message in order; 0 before the first.

@@ -172,9 +172,9 @@ fn apply_order(subscriber: &mut Subscriber, order: Order) -> bool {
 }
 
 impl SharedSubscription {
-    fn is_full(&self, state: &SubscriptionState, more: usize) -> bool {
+    fn is_full(state: &SubscriptionState, more: usize) -> bool {
         let full = |limit: usize, held: usize| limit > 0 && held > limit;
-        full(self.limits.messages, state.messages + 1) || full(self.limits.bytes, state.bytes + more)
+        full(state.limits.messages, state.messages + 1) || full(state.limits.bytes, state.bytes + more)
     }
 
     fn keep(&self, conn: &Connection, message: Message) -> Option<SubscriptionNotice> {
@@ -187,7 +187,7 @@ impl SharedSubscription {
         let mut nanos = 0;
         if self.kind != SubscriptionKind::Core {
             if message.status().is_some_and(|(code, _)| code == IDLE_HEARTBEAT) {
-                return state.heartbeat(conn, self.kind, self.limits, &message);
+                return state.heartbeat(conn, self.kind, &message);
             }
             let meta = message.meta();
             // A message was lost, or the consumer restarted. Later messages are not in order.
@@ -202,8 +202,9 @@ impl SharedSubscription {
             }
         }
         state.delivered += 1;
-        if self.is_full(&state, message.payload().len()) {
+        if Self::is_full(&state, message.payload().len()) {
             state.dropped += 1;
+            state.dropped_bytes += message.payload().len() as u64;
             if self.kind == SubscriptionKind::Ordered {
                 // A new consumer starts after the last message in order.
                 state.gap = true;
@@ -232,11 +233,10 @@ impl SubscriptionState {
         &mut self,
         conn: &Connection,
         kind: SubscriptionKind,
-        limits: SubscriptionLimits,
         message: &Message,
     ) -> Option<SubscriptionNotice> {
         if let Some(reply) = message.reply() {
-            self.flow.asked(conn, reply.into(), (self.messages, self.bytes), limits);
+            self.flow.asked(conn, reply.into(), (self.messages, self.bytes), self.limits);
             return None;
         }
         // The server waits for the answer to a flow control message. That message arrives by itself unless it was lost.
