@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 
@@ -35,6 +36,14 @@ IMPORTS = {
 }
 
 
+def has_successors() -> bool:
+    """Returns whether all packages of jetarrow.nats are in this version."""
+    names = ("client", "jetstream", "key_value")
+    if any(importlib.util.find_spec(f"jetarrow.nats.{name}") is None for name in names):
+        return False
+    return hasattr(importlib.import_module("jetarrow.nats.jetstream"), "new")
+
+
 def imports(program: str, *, as_nats: bool = False) -> list[Finding]:
     return [one for one in findings(program, as_nats=as_nats) if one.kind is Kind.IMPORT]
 
@@ -48,8 +57,8 @@ def test_an_import_is_found_with_its_replacement(line: str) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("line", IMPORTS)
 def test_the_replacement_binds_the_same_names(line: str) -> None:
-    if "jetarrow.nats" in IMPORTS[line] and importlib.util.find_spec("jetarrow.nats") is None:
-        pytest.skip("jetarrow.nats is not in this version")
+    if "jetarrow.nats" in IMPORTS[line] and not has_successors():
+        pytest.skip("jetarrow.nats is not complete in this version")
     before: dict[str, object] = {}
     after: dict[str, object] = {}
     for code in re.findall(r"`(.*?)`", f"`{IMPORTS[line]}`"):
@@ -112,6 +121,8 @@ open("nats.js")
         "import natsort",
         "import jetarrow as nats",
         "from natsrpy import Nats",
+        "import nats.server",
+        "from nats import server",
     ],
 )
 def test_other_imports_are_not_found(line: str) -> None:
@@ -119,8 +130,8 @@ def test_other_imports_are_not_found(line: str) -> None:
 
 
 def test_a_module_that_neither_client_has_is_found() -> None:
-    (one,) = findings("import nats.server")
-    assert (one.kind, one.rule, one.what) == ("missing", "module", "jetarrow has no module for nats.server")
+    (one,) = findings("import nats.contrib")
+    assert (one.kind, one.rule, one.what) == ("missing", "module", "jetarrow has no module for nats.contrib")
 
 
 @pytest.mark.parametrize(
@@ -138,3 +149,24 @@ def test_with_as_nats_only_names_and_differences_are_found() -> None:
     rest = program.partition("\n")[2]
     assert [(one.line, one.rule) for one in findings(rest, as_nats=True)] == [(2, "missing")]
     assert len(findings(rest)) == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from nats.client import ParseError, connect",
+        "from nats.client.protocol import parse",
+        "import nats.client.connection",
+        "from nats.client import connection",
+    ],
+)
+def test_a_name_of_a_successor_that_jetarrow_does_not_have_is_found(line: str) -> None:
+    (one,) = [one for one in findings(line) if one.kind == "missing"]
+    assert (one.rule, one.anchor) == ("missing", "successors-of-nats-py")
+    kept = ["write `from jetarrow.nats.client import connect`"] if ", connect" in line else []
+    assert [one.remedy for one in imports(line)] == kept
+
+
+def test_a_use_of_such_a_name_is_found() -> None:
+    used = [one for one in findings("import nats.client as c\nc.ParseError\nc.connect\n") if one.kind == "missing"]
+    assert [(one.line, one.what) for one in used] == [(2, "jetarrow has no nats.client.ParseError")]

@@ -6,7 +6,7 @@ import importlib
 import re
 
 import pytest
-from jetarrow.migrate.missing import CONSTRUCTORS, MISSING
+from jetarrow.migrate.missing import CONSTRUCTORS, MISSING, SUCCESSORS
 
 from tests.compat.left_out import left_out
 from tests.compat.test_surface import module_problems, nats_modules, signature_problems
@@ -63,3 +63,14 @@ def test_an_import_and_a_use_of_a_missing_name_are_found(path: str) -> None:
         assert (imported.kind, imported.column) == ("missing", len(f"from {module} import ") + 1)
         (kept,) = [one for one in findings(f"from {module} import {name}, Error") if one.kind == "import"]
         assert kept.remedy.endswith("import Error`")
+
+
+def test_the_missing_names_of_the_successors_are_those_that_the_page_lists_as_not_there() -> None:
+    rows = [row for row in tables("successors of nats-py") if row[1] == "not there"]
+    assert {name for row in rows for name in re.findall(r"`(.*?)`", row[0])} == set(SUCCESSORS)
+
+
+@pytest.mark.parametrize("path", SUCCESSORS)
+def test_a_missing_name_of_a_successor_is_not_in_jetarrow(path: str) -> None:
+    with pytest.raises((AttributeError, ImportError)):
+        resolve(f"jetarrow.{path}")

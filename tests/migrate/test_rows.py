@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from jetarrow.migrate.check import CHECKLIST
-from jetarrow.migrate.imports import FRAMEWORKS, IMPORTS
+from jetarrow.migrate.imports import FRAMEWORKS, IMPORTS, SUCCESSORS_ANCHOR
 from jetarrow.migrate.imports import NAMES as NAMES_ANCHOR
 from jetarrow.migrate.rules import RULES
 
@@ -36,7 +36,7 @@ def test_every_rule_has_a_row() -> None:
 
 
 def test_the_anchors_of_findings_are_headings_of_the_page() -> None:
-    used = {rule.anchor for rule in RULES} | {CHECKLIST, FRAMEWORKS, IMPORTS, NAMES_ANCHOR}
+    used = {rule.anchor for rule in RULES} | {CHECKLIST, FRAMEWORKS, IMPORTS, NAMES_ANCHOR, SUCCESSORS_ANCHOR}
     assert used <= anchors()
 
 

@@ -9,7 +9,7 @@ from jetarrow.migrate import imports, nats_types
 from jetarrow.migrate.finding import Finding, Kind, Report
 from jetarrow.migrate.imports import NAMES, Hit
 from jetarrow.migrate.inference import Inference, Instance, Ref
-from jetarrow.migrate.missing import CONSTRUCTORS, MEMBERS, MISSING
+from jetarrow.migrate.missing import CONSTRUCTORS, MEMBERS, MISSING, SUCCESSORS
 from jetarrow.migrate.rules import RULES, Module
 from jetarrow.migrate.sources import parse, python_files, shadows_nats, text_lines
 
@@ -94,10 +94,9 @@ def _missing(names: Inference) -> Iterator[Hit]:
     for node in ast.walk(names.tree):
         if isinstance(node, ast.Attribute):
             meaning = names.of(node)
-            if isinstance(meaning, Ref) and meaning.path in MISSING:
-                yield Hit(
-                    node, Kind.MISSING, "missing", f"jetarrow has no {meaning.path}", MISSING[meaning.path], NAMES
-                )
+            path = meaning.path if isinstance(meaning, Ref) else ""
+            if path in MISSING or path in SUCCESSORS:
+                yield imports.missing(node, path)
                 continue
             owner = names.of(node.value)
             member = f"{owner.name}.{node.attr}" if isinstance(owner, Instance) else ""

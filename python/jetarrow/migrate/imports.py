@@ -11,9 +11,10 @@ from typing import NamedTuple
 from jetarrow.migrate import nats_types
 from jetarrow.migrate.finding import Kind
 from jetarrow.migrate.inference import Inference, Ref
-from jetarrow.migrate.missing import MISSING
+from jetarrow.migrate.missing import MISSING, of_successors
 
 IMPORTS, FRAMEWORKS, NAMES = "imports", "frameworks-on-nats-py", "names-that-jetarrow-does-not-have"
+SUCCESSORS_ANCHOR = "successors-of-nats-py"
 # Modules of frameworks that import nats-py themselves. MIGRATION.md names their tests.
 _FRAMEWORKS = ("faststream.nats", "taskiq_nats")
 # Functions whose first argument is the name of a module, or of an object in a module.
@@ -92,6 +93,18 @@ def _import(node: ast.AST, what: str, remedy: str) -> Hit:
     return Hit(node, Kind.IMPORT, "import", what, remedy, IMPORTS)
 
 
+def missing(node: ast.AST, path: str) -> Hit:
+    """Return the finding of a name that jetarrow does not have.
+
+    Args:
+        node: The import or use.
+        path: The name, in `MISSING` or of a successor.
+    """
+    remedy = of_successors(path)
+    anchor = NAMES if remedy is None else SUCCESSORS_ANCHOR
+    return Hit(node, Kind.MISSING, "missing", f"jetarrow has no {path}", remedy or MISSING[path], anchor)
+
+
 def _framework(node: ast.AST, path: str) -> Iterator[Hit]:
     if any(path == name or path.startswith(f"{name}.") for name in _FRAMEWORKS):
         remedy = "let the program begin with `import jetarrow.as_nats`, and leave its imports"
@@ -109,10 +122,13 @@ def _module(alias: ast.alias, as_nats: bool) -> Iterator[Hit]:
     path = alias.name
     if not as_nats:
         yield from _framework(alias, path)
-    if path != "nats" and not path.startswith("nats."):
+    if not nats_types.is_nats(path) and not nats_types.is_successor(path):
         return
     say = partial(_import, alias, f"imports {path}")
     if nats_types.is_successor(path):
+        if of_successors(path) is not None:
+            yield missing(alias, path)
+            return
         if as_nats:
             return
         if alias.asname:
@@ -133,13 +149,15 @@ def _module(alias: ast.alias, as_nats: bool) -> Iterator[Hit]:
 def _from(node: ast.ImportFrom, module: str, as_nats: bool) -> Iterator[Hit]:
     if not as_nats:
         yield from _framework(node, module)
-    if module != "nats" and not module.startswith("nats."):
+    if not nats_types.is_nats(module) and not nats_types.is_successor(module):
         return
     groups: dict[str, list[str]] = {}
     for alias in node.names:
         path = f"{module}.{alias.name}"
-        if path in MISSING:
-            yield Hit(alias, Kind.MISSING, "missing", f"jetarrow has no {path}", MISSING[path], NAMES)
+        if path in MISSING or of_successors(path) is not None:
+            yield missing(alias, path)
+            continue
+        if nats_types.is_other(path):
             continue
         home = path if module == "nats" and nats_types.is_successor(path) else module
         unknown = [] if nats_types.is_successor(path) else list(_unknown(alias, home))
@@ -158,5 +176,5 @@ def _by_name(node: ast.Call, names: Inference) -> Iterator[Hit]:
     if not isinstance(called, Ref) or called.path not in _BY_NAME or not node.args:
         return
     match node.args[0]:
-        case ast.Constant(value=str(text)) if text == "nats" or text.startswith("nats."):
+        case ast.Constant(value=str(text)) if nats_types.is_nats(text) or nats_types.is_successor(text):
             yield _import(node.args[0], f"names {text} in a text", f"write {renamed(text)!r}")

@@ -37,6 +37,11 @@ SINGLE: dict[str, str] = {
     "nats.aio.client.ServerVersion.parse_version": "create ServerVersion(text), which has major, minor and patch",
     "nats.js.object_store.ObjectStore.ObjectWatcher.STOP_ITER": _ITERATE,
 }
+# Names of the successors, and modules with all of their names. MIGRATION.md lists them as "not there".
+SUCCESSORS: dict[str, str] = dict.fromkeys(
+    ("nats.client.connection", "nats.client.protocol", "nats.client.ParseError"),
+    _NATIVE.replace("nats-py", "nats-core"),
+)
 # Classes whose objects the client creates: their constructors have other parameters.
 CONSTRUCTORS: dict[str, str] = {
     "nats.js.client.JetStreamContext.PullSubscription": "call js.pull_subscribe or js.pull_subscribe_bind",
@@ -50,5 +55,12 @@ MISSING: dict[str, str] = {
     **{f"{module}.{name}": remedy for module, (names, remedy) in NAMES.items() for name in names.split()},
     **SINGLE,
 }
+
+
+def of_successors(path: str) -> str | None:
+    """Return the remedy for a name of a successor that jetarrow does not have, or that is in such a module."""
+    return next((SUCCESSORS[one] for one in SUCCESSORS if path == one or path.startswith(f"{one}.")), None)
+
+
 # The same by class and member, for members of objects whose class is known: `ServerVersion.parse_version`.
 MEMBERS: dict[str, str] = {".".join(path.split(".")[-2:]): remedy for path, remedy in SINGLE.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # Modules of nats-py, and of the packages that succeed it.
 MODULES = frozenset({"nats", "nats.aio", "nats.errors", "nats.js", "nats.micro", "nats.nuid", "nats.protocol"})
+# Package of its own, which jetarrow does not replace.
+OTHER_PACKAGE = "nats.server"
 SUCCESSORS = ("nats.client", "nats.jetstream", "nats.key_value")
 
 # Classes by their last name, which is unique within nats-py.
@@ -82,9 +84,14 @@ def is_successor(path: str) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in SUCCESSORS)
 
 
+def is_other(path: str) -> bool:
+    """Return whether a dotted name belongs to another package below `nats`."""
+    return path == OTHER_PACKAGE or path.startswith(f"{OTHER_PACKAGE}.")
+
+
 def is_nats(path: str) -> bool:
     """Return whether a dotted name belongs to nats-py."""
-    return (path == "nats" or path.startswith("nats.")) and not is_successor(path)
+    return (path == "nats" or path.startswith("nats.")) and not is_successor(path) and not is_other(path)
 
 
 def class_of(path: str) -> str | None:
