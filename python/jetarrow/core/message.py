@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
+from asyncio import get_running_loop
 from collections.abc import Coroutine
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -152,6 +153,8 @@ class AsyncMessage(AnyMessage):
             MsgAlreadyAckdError: The message was already acknowledged.
             NotJSMessageError: The message has no reply subject: no consumer delivered it.
         """
+        if self._ack_received(get_running_loop()):
+            return
         rest = ack.send_once(self, "ack")
         if rest is not None:
             await ack.await_publish(self, rest)

@@ -11,6 +11,8 @@ use crate::error::PyResult;
 use client::outbox::Outgoing;
 use client::traffic;
 use jetstream::receive::ack::{AckKind, AckVerb, ack, ack_sync};
+use jetstream::receive::message::Received;
+use wire::ack_subject::parse_ack_subject;
 use wire::nats::Subject;
 use wire::subject;
 
@@ -71,6 +73,17 @@ impl Connection {
 }
 
 impl Connection {
+    /// Queues a plain ack of a message as it was received. False without an ack subject, or if the connection is closed.
+    pub fn ack_received(slf: &Bound<'_, Self>, event_loop: &Bound<'_, PyAny>, msg: &Received) -> PyResult<bool> {
+        let conn = slf.get().connection()?;
+        if parse_ack_subject(msg.reply()).is_none() || conn.link.borrow().closed {
+            return Ok(false);
+        }
+        let payload = AckKind::Ack.payload();
+        let message = Outgoing { subject: msg.reply().into(), reply: None, headers: None, payload };
+        Connection::hold(slf, conn, Some(event_loop), message, traffic::Verb::Ack).map(|_| true)
+    }
+
     fn acknowledge(
         &self,
         replies: Vec<Subject>,

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit, intern};
 
+use crate::connect::Connection;
 use crate::error::PyResult;
 use crate::python_names::{JS_API, MESSAGE, METADATA, import};
 use base::error::JetError;
@@ -370,6 +371,23 @@ impl Msg {
     /// Marks the message as acknowledged; False if it is already.
     fn _claim(&self) -> bool {
         !self.acked.swap(true, Ordering::Relaxed)
+    }
+
+    /// Queues a plain ack, and marks the message as acknowledged. False if a program has changed the message, if it is
+    /// acknowledged already, or if the connection is closed: the general way then reports why.
+    fn _ack_received(&self, event_loop: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = event_loop.py();
+        let Some(session) = self.came_by(py)? else { return Ok(false) };
+        let connection = session.getattr(intern!(py, "connection"))?;
+        let Ok(connection) = connection.cast::<Connection>() else { return Ok(false) };
+        if self.written(py, intern!(py, "reply"))?.is_some() || !self._claim() {
+            return Ok(false);
+        }
+        let acked = Connection::ack_received(connection, event_loop, &self.content);
+        if !matches!(acked, Ok(true)) {
+            self.acked.store(false, Ordering::Relaxed);
+        }
+        acked
     }
 
     /// Returns the `AckKind` of a name or value. Its error lists the kinds.

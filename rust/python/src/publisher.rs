@@ -38,6 +38,8 @@ use result_futures::{ResultFutures, ResultState, RowResult, WaitingFutures};
 const MOST_BYTES: usize = 64 << 20;
 /// Number of queued messages at which they are sent before the end of the loop's iteration.
 const SEND_THRESHOLD: usize = 128;
+/// Number of messages without an ack up to which `linger` waits for one.
+const MOST_LINGERED_FOR: u64 = 32;
 
 /// A publisher of one event loop.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -160,6 +162,10 @@ impl Publisher {
 
     /// Waits for the next ack as `Bridge.linger`, if the loop has no work other than to send the queued messages.
     fn linger(&self, py: Python<'_>, bridge: &Bridge) -> PyResult<()> {
+        // With many in flight the loop has work soon.
+        if self.shared.pending() > MOST_LINGERED_FOR {
+            return Ok(());
+        }
         let hand_over = || self.way.hand_over();
         let promised = self.promised.load(Ordering::Relaxed);
         bridge.linger_after(py, if promised { Some(&hand_over) } else { None })

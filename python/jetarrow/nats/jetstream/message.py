@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import get_running_loop
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -160,7 +161,8 @@ class Message:
             ValueError: The message has no ack subject, or no context.
             RuntimeError: The connection is closed.
         """
-        self._send("acknowledge", "ack")
+        if self._jetstream is None or not self._msg._ack_received(get_running_loop()):
+            self._send("acknowledge", "ack")
 
     async def double_ack(self, *, timeout: float = 1.0) -> None:
         """Acknowledges the message, and waits for the server's confirmation.

@@ -18,6 +18,7 @@ from jetarrow.nats.jetstream.publish_ack import PublishAck
 if TYPE_CHECKING:
     from jetarrow.nats.jetstream.jetstream import JetStream
 
+_new = object.__new__
 # The retries of the native publisher.
 RETRY_ATTEMPTS, RETRY_WAIT = 2, 0.25
 
@@ -55,7 +56,16 @@ async def publish(
         raise TimeoutError("Request timeout") from None
     except errors.ConnectionClosedError:
         raise RuntimeError("Connection is closed") from None
-    return PublishAck(ack.stream, ack.seq, ack.domain, bool(ack.duplicate), ack.val)
+    # Without `__init__`, which takes longer: absent fields have the defaults of the class.
+    result = _new(PublishAck)
+    result.stream, result.sequence = ack.stream, ack.seq
+    if ack.duplicate:
+        result.duplicate = True
+    if ack.domain is not None:
+        result.domain = ack.domain
+    if ack.val is not None:
+        result.value = ack.val
+    return result
 
 
 async def _publish_by_request(

@@ -13,8 +13,7 @@ use tokio::task::yield_now;
 
 use super::flow_control_replies::answer;
 use super::{
-    OnNotice, Order, SharedSubscription, SubscriptionKind, SubscriptionLimits, SubscriptionNotice, SubscriptionState,
-    WaitingMessages,
+    OnNotice, Order, SharedSubscription, SubscriptionKind, SubscriptionNotice, SubscriptionState, WaitingMessages,
 };
 use crate::receive::pull::last_consumer_seq;
 use crate::receive::rollback::Mark;

@@ -1,0 +1,87 @@
+"""Records of the scenarios: each module runs in a process of its own, once per face and Python."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jetarrow
+import pytest
+
+from .material import write_material
+
+ROOT = Path(__file__).parents[2]
+REFERENCE_PYTHON = ROOT / ".venv-successors" / "bin" / "python"
+Run = Callable[..., Any]
+
+
+def skip_without_ours(*parts: str) -> None:
+    """Skip while one of these parts is not written yet."""
+    for part in parts:
+        if importlib.util.find_spec(f"jetarrow.nats.{part}") is None:
+            pytest.skip(f"jetarrow.nats.{part} is not written yet")
+
+
+def parts_of(module: str) -> tuple[str, ...]:
+    """The parts that a module of scenarios uses: the one in its name and those below."""
+    order = ("client", "jetstream", "key_value")
+    return order[: 1 + next(number for number, part in enumerate(order) if module.startswith(part))]
+
+
+@pytest.fixture(scope="session")
+def reference_python() -> str:
+    """The Python 3.13 with the successors of nats-py."""
+    if not REFERENCE_PYTHON.exists():
+        pytest.skip("no environment with the successors of nats-py: make .stamps/successors, which needs Python 3.13")
+    return str(REFERENCE_PYTHON)
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs a module of this folder with a Python, and returns the JSON that it prints; each call runs once."""
+    paths = tmp_path_factory.mktemp("path")
+    # The package alone: other packages beside it are for another Python, and one of them is nats-py.
+    (paths / "jetarrow").symlink_to(Path(jetarrow.__file__).parent)
+    files = tmp_path_factory.mktemp("files")
+    write_material(files)
+    environment = {**os.environ, "PYTHONPATH": f"{paths}{os.pathsep}{ROOT}"}
+
+    @functools.cache
+    def run(python: str, module: str, *arguments: str) -> Any:
+        given = [str(files) if argument == "FILES" else argument for argument in arguments]
+        command = [python, "-m", f"tests.successors.{module}", *given]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr[-4000:]}"
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def records(run: Run, reference_python: str) -> Callable[[str], tuple[Any, Any]]:
+    """Returns what a module's scenarios recorded with the reference and with ours, both on Python 3.13."""
+
+    def of_module(module: str) -> tuple[Any, Any]:
+        skip_without_ours(*parts_of(module))
+        reference, ours = (run(reference_python, "run", face, module, "FILES") for face in ("reference", "jetarrow"))
+        return reference, ours
+
+    return of_module
+
+
+@pytest.fixture(scope="session")
+def records_here(run: Run) -> Callable[[str], Any]:
+    """Returns what a module's scenarios recorded with ours on the Python of the suite."""
+
+    def of_module(module: str) -> Any:
+        skip_without_ours(*parts_of(module))
+        return run(sys.executable, "run", "jetarrow", module, "FILES")
+
+    return of_module
