@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
 
 import pytest
@@ -36,14 +34,6 @@ IMPORTS = {
 }
 
 
-def has_successors() -> bool:
-    """Returns whether all packages of jetarrow.nats are in this version."""
-    names = ("client", "jetstream", "key_value")
-    if any(importlib.util.find_spec(f"jetarrow.nats.{name}") is None for name in names):
-        return False
-    return hasattr(importlib.import_module("jetarrow.nats.jetstream"), "new")
-
-
 def imports(program: str, *, as_nats: bool = False) -> list[Finding]:
     return [one for one in findings(program, as_nats=as_nats) if one.kind is Kind.IMPORT]
 
@@ -57,8 +47,6 @@ def test_an_import_is_found_with_its_replacement(line: str) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("line", IMPORTS)
 def test_the_replacement_binds_the_same_names(line: str) -> None:
-    if "jetarrow.nats" in IMPORTS[line] and not has_successors():
-        pytest.skip("jetarrow.nats is not complete in this version")
     before: dict[str, object] = {}
     after: dict[str, object] = {}
     for code in re.findall(r"`(.*?)`", f"`{IMPORTS[line]}`"):
