@@ -16,6 +16,7 @@ ROWS: dict[str, tuple[str, ...] | str] = {
     "`print(msg)` and `MsgAlreadyAckdError`": ("message-text",),
     # Methods: rows that begin with "same" need no rule. These have a difference as well.
     "`nc.stats`, `nc.max_payload`": ("pending-size", "pending-data-size"),
+    "`js.pull_subscribe(subject, durable, stream, config, ...)`": ("pull-inbox",),
     # Errors and lost messages
     "The future of a `publish_async` that the stream rejects": GAIN,
     "The future of a `publish_async` without an answer": GAIN,
@@ -27,6 +28,7 @@ ROWS: dict[str, tuple[str, ...] | str] = {
     "`pull_subscribe` binds an existing durable": SERVER,
     "Disconnects and reconnects are not logged.": GAIN,
     "A `fetch` waits for its timeout when its consumer is deleted.": SERVER,
+    "A `fetch` whose heartbeats stop": SERVER,
     "A publish or request without permission times out.": SERVER,
     "At the server's `max_subscriptions`": SERVER,
     "`unsubscribe` and `close` cancel the running callback": RUN,
@@ -65,6 +67,8 @@ ROWS: dict[str, tuple[str, ...] | str] = {
     # Object stores
     "`update_meta` with a new name": GAIN,
     "`put` awaits the ack of each chunk.": GAIN,
+    "`put` of an asynchronous file": GAIN,
+    "`put(None, data, meta)` is a `TypeError`": GAIN,
     "`get` copies all bytes again": GAIN,
     "`mtime` is the writer's clock.": ("object-time",),
     '`headers={"A": "1"}` are stored unchanged': ("object-headers",),
@@ -85,6 +89,9 @@ ROWS: dict[str, tuple[str, ...] | str] = {
     "`ServiceStats.from_dict` cannot read": GAIN,
     # Arguments and results
     "`fetch` raises `FetchTimeoutError` if heartbeats": ("fetch-timeout",),
+    "`fetch` with `heartbeat` and `timeout=None`": GAIN,
+    "`fetch` with a `heartbeat` of exactly half": ("negative-heartbeat",),
+    "`pending_msgs_limit` and `pending_bytes_limit`": ("pull-limits",),
     "Headers of old-style requests are ignored.": ("old-style-headers",),
     "Headers have the order of the message.": RUN,
     "A header has one value.": GAIN,

@@ -115,6 +115,17 @@ async def main(js: nats.js.JetStreamContext, start, other):
     await js.account_info()  # ! account-info
     await other.account_info()
 """,
+    "pulls": """
+import nats
+async def main(js: nats.js.JetStreamContext, other, config):
+    sub = await js.pull_subscribe("a", "d", config=config, pending_msgs_limit=10)  # ! pull-limits
+    await other.pull_subscribe_bind("d", stream="S", pending_bytes_limit=10)  # ! pull-limits
+    await js.pull_subscribe_bind("d", stream="S", inbox_prefix=b"x")  # ! pull-inbox
+    await sub.fetch(1, heartbeat=-1)  # ! negative-heartbeat
+    await sub.fetch(1, heartbeat=1)
+    await other.fetch(1, heartbeat=-1)
+    await js.subscribe("a", pending_msgs_limit=10)
+""",
     "async publishes": """
 import nats
 class Service:
