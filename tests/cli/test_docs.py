@@ -29,7 +29,7 @@ def steps(session: str) -> list[tuple[str, list[str]]]:
 
 
 def test_sessions(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(SESSIONS) == 12
+    assert len(SESSIONS) == 13
     with NatsServer() as server:
         monkeypatch.setenv("NATS_URL", server.url)
         for typed, expected in (step for session in SESSIONS for step in steps(session)):

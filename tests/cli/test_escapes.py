@@ -84,11 +84,12 @@ def here(hostile: str, away: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     contexts.mkdir(parents=True)
     (contexts / "p.json").write_text(json.dumps({"url": f"nats://h/{FOREIGN}", "description": FOREIGN}), "utf-8")
     (away / "admin.txt").write_text("x", "utf-8")
+    (away / PROGRAM).write_text("import nats\n", "utf-8")
     pq.write_table(pa.table({f"c{FOREIGN}": [FOREIGN], "subject": ["s.x"]}), away / f"f{FOREIGN}.parquet")
     return away
 
 
-OBJECT, FILE = f"o{FOREIGN}\n", f"f{FOREIGN}.parquet"
+OBJECT, FILE, PROGRAM = f"o{FOREIGN}\n", f"f{FOREIGN}.parquet", f"m{FOREIGN}.py"
 # If a subcommand shows no foreign text, its arguments contain escape sequences, and the error text quotes them.
 RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("bench",): [["--size", FOREIGN]],
@@ -124,6 +125,7 @@ RUNS: dict[tuple[str, ...], list[list[str]]] = {
     ("kv", "put"): [["B", FOREIGN, "1"]],
     ("kv", "rm"): [[FOREIGN, "--yes"]],
     ("man",): [[FOREIGN]],
+    ("migrate",): [[PROGRAM], [PROGRAM, "--json"], [FOREIGN]],
     ("latest",): [["S", "--subject", "s.a"], ["S", "--subject", "s.a", "--json"]],
     ("load",): [[FILE, "--dry-run"], [FILE, "--subject", f"s.{FOREIGN}"]],
     ("object", "add"): [["O2", "--ttl", FOREIGN]],

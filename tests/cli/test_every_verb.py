@@ -67,6 +67,7 @@ STEPS = [
     step("consumer lag ORDERS"),
     step("lag ORDERS"),
     step("doctor ORDERS --batch 5000", code=1),
+    step("migrate service.py", code=1),
     step("consumer pause ORDERS billing 1h"),
     step("consumer resume ORDERS billing"),
     step("consumer rm ORDERS billing --yes"),
@@ -121,6 +122,7 @@ FOLLOWING = {("kv", "watch"), ("group", "watch"), ("serve",), ("load",)}
 def work(away: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Starts a server without streams; its store has chunks without an object."""
     Path("admin.txt").write_text("x", "utf-8")
+    Path("service.py").write_text("import nats\n", "utf-8")
     with NatsServer(config=SYSTEM_ACCOUNT) as server:
         monkeypatch.setenv("NATS_URL", server.url)
         yield server.url

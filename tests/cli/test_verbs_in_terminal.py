@@ -56,6 +56,7 @@ RUNS: list[tuple[tuple[str, ...], list[str], str]] = [
     (("group", "step-down"), ["S", "G", "m1"], "unpinned the client of member m1"),
     (("group", "rm"), ["S", "G", "--yes"], "removed group G"),
     (("doctor",), ["S"], "no findings"),
+    (("migrate",), ["moved.py"], "nothing needs attention in 1 Python file"),
     (("sink", "parquet"), ["S", "archive"], "wrote 5,003 rows"),
     (("sink", "verify"), ["archive"], "verified 5,003 rows"),
     (("sink", "ls"), ["."], "archive"),
@@ -118,6 +119,7 @@ def server() -> Iterator[NatsServer]:
 def here(server: NatsServer, away: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("NATS_URL", server.url)
     (away / "admin.txt").write_text("x", "utf-8")
+    (away / "moved.py").write_text("import jetarrow as nats\n", "utf-8")
     (away / "orders.csv").write_text(CSV, "utf-8")
     (away / "orders.ndjson").write_text(NDJSON, "utf-8")
     (away / "orders.json").write_text('[{"id": 1, "region": "eu"}, {"id": 2, "region": "us"}]', "utf-8")

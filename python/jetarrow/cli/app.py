@@ -19,6 +19,7 @@ from jetarrow.cli import (
     latest,
     load,
     manual,
+    migrate,
     objects,
     pipe,
     publish,
@@ -63,6 +64,7 @@ for module in (
     server,
     trace,
     doctor,
+    migrate,
     bench,
     manual,
 ):
