@@ -12,6 +12,7 @@ const RULES: Rules = Rules {
     randomize: true,
     max_failures: Some(3),
     wait: Duration::from_millis(10),
+    wait_max: Duration::from_millis(10),
     jitter: Duration::from_millis(1),
     jitter_tls: Duration::from_millis(1),
     always_tls: false,
