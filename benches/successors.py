@@ -2,8 +2,8 @@
 
     .venv-successors/bin/python benches/successors.py [--rounds 3]
 
-It runs with the Python of the reference packages (nats-core, nats-jetstream), with jetarrow on the path. The figures are
-the medians of the ratios of each round.
+It runs with the Python of the reference packages (nats-core, nats-jetstream), with jetarrow on the path. The ratios are
+medians of the rounds.
 """
 
 from __future__ import annotations
