@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from typing import Any
 
+import jetarrow.sync
 import pytest
 from jetarrow.aio.client import Client
 from jetarrow.aio.msg import Msg
-from jetarrow.js.client import JetStreamContext
+from jetarrow.js.client import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, JetStreamContext
 from jetarrow.js.errors import APIError, BadRequestError, FetchTimeoutError
 
-from .tools import fill, numbers
+from .tools import fill, numbers, store
 
 
 async def test_fetches_beyond_max_waiting_get_messages(js: JetStreamContext, stream: str) -> None:
@@ -108,3 +110,115 @@ async def test_pending_msgs_limit_limits_request_size(nc: Client, js: JetStreamC
     await nc.flush()
     assert asked[:3] == [10, 10, 5]
     assert max(asked[3:]) == 4
+
+
+def requested_bytes(asked: list[dict[str, Any]]) -> int:
+    """The most bytes that one of the requests asked for; a request without a limit counts as infinite."""
+    return max(request.get("max_bytes") or sys.maxsize for request in asked)
+
+
+# A payload of 60 bytes is a message of less than 200 bytes for the server.
+PAYLOADS = [b"%d" % number + b"x" * 59 for number in range(6)]
+LIMIT = 400
+
+
+@pytest.fixture
+async def asked(nc: Client, stream: str) -> list[dict[str, Any]]:
+    """The pull requests that the server receives."""
+    found: list[dict[str, Any]] = []
+
+    async def note(msg: Msg) -> None:
+        found.append(json.loads(msg.data))
+
+    await nc.subscribe(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.>", cb=note)
+    await nc.flush()
+    return found
+
+
+@pytest.mark.parametrize("binds", [False, True], ids=["created", "bound"])
+async def test_pending_bytes_limit_limits_each_call_and_loses_nothing(
+    nc: Client, js: JetStreamContext, stream: str, asked: list[dict[str, Any]], binds: bool
+) -> None:
+    await store(js, f"{stream}.a", PAYLOADS * 2)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", pending_bytes_limit=LIMIT)
+    if binds:
+        sub = await js.pull_subscribe_bind("d", stream=stream, pending_bytes_limit=LIMIT)
+    first = [msg.data for msg in await sub.fetch(6, timeout=5)]
+    second = [msg.data for msg in await sub.fetch_batch(6, timeout=5)]
+    third = [msg.data for msg in await sub.fetch(1, timeout=5, max_bytes=10_000)]
+    assert 0 < len(first) <= LIMIT // 60
+    assert 0 < len(second) <= LIMIT // 60
+    assert first + second + third == (PAYLOADS * 2)[: len(first) + len(second) + 1]
+    await nc.flush()
+    assert requested_bytes(asked) <= LIMIT
+    # A smaller limit of a call holds.
+    asked.clear()
+    await sub.fetch(1, timeout=5, max_bytes=LIMIT // 2)
+    await nc.flush()
+    assert requested_bytes(asked) <= LIMIT // 2
+
+
+@pytest.mark.parametrize("verb", ["messages", "consume", "pull", "batches"])
+async def test_pending_bytes_limit_limits_requests_of_iterations(
+    nc: Client, js: JetStreamContext, stream: str, asked: list[dict[str, Any]], verb: str
+) -> None:
+    await store(js, f"{stream}.a", PAYLOADS)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", pending_bytes_limit=LIMIT)
+    found: list[bytes] = []
+    if verb == "batches":
+        async for batch in sub.batches(rows=6, seconds=1):
+            found += [msg.data for msg in batch]
+            await batch.ack_sync()
+            if len(found) == 6:
+                break
+    else:
+        sub.pull(6)
+        async for msg in {"messages": sub.messages, "consume": sub.consume(6), "pull": sub}[verb]:
+            found.append(msg.data)
+            if len(found) == 6:
+                break
+    assert found == PAYLOADS
+    await nc.flush()
+    assert requested_bytes(asked) <= LIMIT
+
+
+async def test_message_above_pending_bytes_limit_is_an_error_with_the_limit(js: JetStreamContext, stream: str) -> None:
+    await store(js, f"{stream}.a", PAYLOADS)
+    sub = await js.pull_subscribe(f"{stream}.>", durable="d", pending_bytes_limit=50)
+    for call in (sub.fetch(1, timeout=5), sub.fetch_batch(6, timeout=5)):
+        with pytest.raises(ValueError, match=r"'d'.*larger than pending_bytes_limit=50, or .*; raise"):
+            await call
+    with pytest.raises(ValueError, match="larger than max_bytes=40"):
+        await sub.fetch(1, timeout=5, max_bytes=40)
+    # The message is not lost.
+    wide = await js.pull_subscribe_bind("d", stream=stream)
+    assert [msg.data for msg in await wide.fetch(6, timeout=5)] == PAYLOADS
+
+
+@pytest.mark.parametrize("limit", [0, -1, DEFAULT_JS_SUB_PENDING_BYTES_LIMIT])
+async def test_pending_limits_of_zero_or_less_are_no_limits(
+    nc: Client, js: JetStreamContext, stream: str, asked: list[dict[str, Any]], limit: int
+) -> None:
+    await store(js, f"{stream}.a", PAYLOADS)
+    sub = await js.pull_subscribe(
+        f"{stream}.>", durable="d", pending_bytes_limit=limit, pending_msgs_limit=min(limit, 0)
+    )
+    assert [msg.data for msg in await sub.fetch(6, timeout=5)] == PAYLOADS
+    await nc.flush()
+    assert asked[0]["batch"] == 6
+    assert requested_bytes(asked) > LIMIT
+
+
+def test_sync_pull_subscription_honours_pending_limits(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    sync_js.publish_batch(f"{stream}.a", PAYLOADS).raise_for_errors()
+    sub = sync_js.pull_subscribe(f"{stream}.>", "d", pending_bytes_limit=LIMIT, pending_msgs_limit=1)
+    found: list[bytes] = []
+    while len(found) < 6:
+        messages = sub.fetch(6, timeout=5)
+        assert 0 < len(messages) <= LIMIT // 60
+        found += [msg.data for msg in messages]
+    assert found == PAYLOADS
+    narrow = sync_js.pull_subscribe_bind("d", stream=stream, pending_bytes_limit=50)
+    sync_js.publish(f"{stream}.a", PAYLOADS[0])
+    with pytest.raises(ValueError, match="pending_bytes_limit=50"):
+        narrow.fetch(1, timeout=5)

@@ -13,11 +13,7 @@ BLOCKS = python_blocks((Path(__file__).parents[2] / "docs" / "object-store.md").
 PRINTED = [
     "1000000 8 SHA-256=",
     "2024.pdf 4000000 {'state': 'final'}",
-    "first 1\nall existing objects were listed\nsecond 1\n",
-]
-PRINTED = [
-    "1000000 8 SHA-256=",
-    "2024.pdf 4000000 {'state': 'final'}",
+    "1000000\n",
     "first 1\nall existing objects were listed\nsecond 1\n",
 ]
 

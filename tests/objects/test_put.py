@@ -187,10 +187,17 @@ async def test_chunk_size(js: JetStreamContext, store: ObjectStore, bucket: str)
 async def test_names(store: ObjectStore) -> None:
     await store.put("", b"1", ObjectMeta(name="in the meta"))
     assert (await store.get("in the meta")).data == b"1"
+    assert (await store.put(None, b"2", ObjectMeta(name="in the meta"))).name == "in the meta"
     for name in (". .", "a>*", "x" * 2000, "🚀", "a\nb"):
         await store.put(name, name)
         assert (await store.get(name)).data == name.encode()
-    for call in (store.put("", b"1"), store.put("\ud800", b"1"), store.get(""), store.delete("")):
+    for call in (
+        store.put("", b"1"),
+        store.put(None, b"1"),
+        store.put("\ud800", b"1"),
+        store.get(""),
+        store.delete(""),
+    ):
         with pytest.raises(InvalidObjectNameError):
             await call
     with pytest.raises(BadObjectMetaError, match="add_link"):
@@ -223,6 +230,28 @@ async def test_put_file(store: ObjectStore, tmp_path: Path, monkeypatch: pytest.
     assert (await store.get("other")).data == LARGE
     with pytest.raises(FileNotFoundError):
         await store.put_file("a", tmp_path / "none")
+
+
+async def test_put_file_without_a_name_stores_the_base_name(store: ObjectStore, tmp_path: Path) -> None:
+    (tmp_path / "data.bin").write_bytes(b"x")
+    path = tmp_path / "data.bin"
+    found = [
+        await store.put_file(path),
+        await store.put_file(path=path),
+        await store.put_file(path=str(path)),
+        await store.put_file("", path),
+        await store.put_file(path, meta=ObjectMeta(description="d")),
+    ]
+    assert {info.name for info in found} == {"data.bin"}
+    assert found[-1].description == "d"
+    assert (await store.put_file(None, path, ObjectMeta(name="in the meta"))).name == "in the meta"
+    assert (await store.put_file(str(path))).name == str(path), "a name is stored as it is given"
+    with pytest.raises(TypeError, match="needs a name or a path"):
+        await store.put_file()
+    with pytest.raises(TypeError, match="name must be str"):
+        await store.put_file(path, path)  # type: ignore[arg-type]
+    with pytest.raises(IsADirectoryError):
+        await store.put_file(tmp_path)
 
 
 async def test_a_pipe_is_read_to_its_end(store: ObjectStore) -> None:

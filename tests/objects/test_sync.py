@@ -34,6 +34,8 @@ def test_objects(sync_js: jetarrow.sync.JetStream, blocking: ObjectStore, bucket
     blocking.get_file("a", tmp_path / "f")
     blocking.put_file("f", tmp_path / "f")
     assert blocking.get("f").data == LARGE
+    assert blocking.put_file(tmp_path / "f") == blocking.get_info("f")
+    assert blocking.put(None, b"x", ObjectMeta(name="f")).name == "f"
     blocking.put("parts", (LARGE[at : at + 1000] for at in range(0, 10_000, 1000)))
     assert blocking.get("parts").data == LARGE[:10_000]
     blocking.add_link("l", info)

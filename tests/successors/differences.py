@@ -15,6 +15,7 @@ _CALLBACKS = "As the reference does above the limit of messages."
 _CLOSED = "`CancelledError` looks like a cancelled task."
 _CERTIFICATES = "As its documentation has it: `ConnectionError` if the connection fails."
 _SEED = "nkeys is not needed."
+_LANDED = "Errors of a fetch are in `batch.error`."
 _KEYS = "Otherwise the subject is not valid, or a line break in it ends the command."
 _EXPIRED = "`get` raises `KeyNotFoundError` for such a key."
 _PURGED = "Otherwise a value that was stored after a deletion is lost."
@@ -55,6 +56,10 @@ DIFFERENCES: dict[tuple[str, str], str] = {
     ("jetstream_values.values_that_become_json_by_themselves", "transforms"): _JSON,
     ("jetstream_values.values_that_become_json_by_themselves", "priority timeout"): _JSON,
     ("jetstream_values.responses_are_not_changed", "response"): "The caller's dict is not emptied.",
+    ("jetstream_acks.acknowledgements_of_a_deleted_consumer", "double ack"): "A 503 is no confirmation.",
+    ("jetstream_pull.arguments", "heartbeat too long"): "Messages that the server has are requested without heartbeats.",
+    ("jetstream_pull.after_the_end", "batch"): _LANDED,
+    ("jetstream_pull.after_the_end", "error"): _LANDED,
     ("key_value_entries.put_and_get", "text"): "Text is sent as UTF-8.",
     ("key_value_entries.keys_with_empty_tokens", "put"): _KEYS,
     ("key_value_entries.keys_with_empty_tokens", "get"): _KEYS,

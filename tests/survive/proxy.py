@@ -42,7 +42,16 @@ class Proxy(Listener):
             while some := await reader.read(1 << 16):
                 if told:
                     await self.reading.wait()
-                if not (told and self.deaf):
+                some = self.from_server(some) if told else self.from_client(some)
+                if some and not (told and self.deaf):
                     writer.write(some)
                     await writer.drain()
         writer.close()
+
+    def from_server(self, data: bytes) -> bytes:
+        """Returns the part of the server's data that is forwarded; a subclass may discard some."""
+        return data
+
+    def from_client(self, data: bytes) -> bytes:
+        """Returns the part of a client's data that is forwarded; a subclass may discard some."""
+        return data

@@ -21,7 +21,7 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.messages import REQUEST_MESSAGES, REQUEST_TIMEOUT, Messages
 from jetarrow.jetstream.models.values import checked_name, user_level
 from jetarrow.jetstream.priority import GroupRequest, PriorityOptions, group_request
-from jetarrow.jetstream.pull_lifecycle import PullLifecycle
+from jetarrow.jetstream.pull_lifecycle import NO_LIMITS, PendingLimits, PullLifecycle
 
 
 class PullSubscription(PullLifecycle):
@@ -34,7 +34,7 @@ class PullSubscription(PullLifecycle):
         stream: str,
         consumer: str,
         info: models.ConsumerInfo | None = None,
-        pending_msgs_limit: int = 0,
+        limits: PendingLimits = NO_LIMITS,
     ) -> None:
         self._api = api
         self._session = api.session
@@ -50,8 +50,9 @@ class PullSubscription(PullLifecycle):
         self._warned = False
         if info is not None:
             self._apply_config(info.config)
-        if pending_msgs_limit > 0:
-            self._native.limit_request(pending_msgs_limit)
+        self._limits = limits
+        if limits.msgs is not None:
+            self._native.limit_request(limits.msgs)
         self._init_lifecycle()
 
     def __repr__(self) -> str:
@@ -105,7 +106,8 @@ class PullSubscription(PullLifecycle):
             max_messages: Another name for `batch`.
             timeout: Seconds to wait for the first message, with `no_wait` for the server's response; None waits without
                 a limit.
-            heartbeat: Seconds between the server's heartbeats while it has no messages.
+            heartbeat: Seconds between the server's heartbeats while it has no messages; default a quarter of `timeout`,
+                at most 5 s, none below a timeout of 2 s. After two missed heartbeats the request is sent again.
             max_bytes: Most bytes of messages, as the server counts them; None is no limit.
             no_wait: Only the messages that the server has now; an empty list if it has none.
             **priority: `group`, `min_pending`, `min_ack_pending` and `priority`, for consumers with priority groups.
@@ -114,6 +116,8 @@ class PullSubscription(PullLifecycle):
             FetchTimeoutError: No message within `timeout`.
             NotFoundError: The consumer does not exist any more.
             APIError: The server rejects the request, such as a heartbeat of more than half of `timeout`.
+            ValueError: A number is out of range, or the next message is larger than `max_bytes`, or than the
+                subscription's `pending_bytes_limit`.
             TypeError: More than one of `batch`, `batch_size`, `max_messages`.
         """
         check_whole(batch=batch, batch_size=batch_size, max_messages=max_messages, max_bytes=max_bytes)
@@ -158,7 +162,7 @@ class PullSubscription(PullLifecycle):
             session,
             self._id,
             self._remaining(most),
-            max_bytes=max_bytes,
+            max_bytes=self._most_bytes(max_bytes),
             timeout=timeout,
             min_messages=min_messages,
             heartbeat=heartbeat,
@@ -176,7 +180,7 @@ class PullSubscription(PullLifecycle):
             self._session,
             self._id,
             most,
-            max_bytes=max_bytes,
+            max_bytes=self._most_bytes(max_bytes),
             timeout=REQUEST_TIMEOUT,
             min_messages=1,
             heartbeat=None,
@@ -257,8 +261,7 @@ class PullSubscription(PullLifecycle):
             max_bytes: Most bytes of messages, as the server counts them; None is 1 GiB, the maximum of a batch.
             timeout: Seconds. Later messages are part of the next call; `unsubscribe` sends a nak for them.
             min_messages: Rows before which the call does not return early.
-            heartbeat: Seconds between the server's heartbeats while it has no messages; default a quarter of `timeout`,
-                none below 2 s. After two missed heartbeats the request is sent again.
+            heartbeat: As `fetch`.
             columns: Columns of the batch; default stream, seq, subject, timestamp, headers, data. Others are delivered,
                 consumer_seq, pending, reply.
             **priority: As `fetch`.
@@ -273,7 +276,7 @@ class PullSubscription(PullLifecycle):
         most = self._remaining(max_messages)
         call = self._native.fetch_batch(
             most,
-            max_bytes=max_bytes,
+            max_bytes=self._most_bytes(max_bytes),
             timeout=timeout,
             min_messages=min(min_messages, most) if self._limit else min_messages,
             heartbeat=heartbeat,

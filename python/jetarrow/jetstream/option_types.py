@@ -92,7 +92,7 @@ class FetchOptions(PriorityOptions, total=False):
     timeout: float | None
     """Seconds to wait for the first message, with `no_wait` for the server's response; default 5."""
     heartbeat: float | None
-    """Seconds between the server's heartbeats while it has no messages; default none."""
+    """Seconds between the server's heartbeats while it has no messages; default a quarter of `timeout`."""
     batch_size: int | None
     """Another name for `batch`."""
     max_messages: int | None

@@ -15,6 +15,7 @@ from jetarrow.core.errors import BadSubscriptionError
 from jetarrow.core.session import Session
 from jetarrow.jetstream.errors import APIError, NotFoundError
 from jetarrow.jetstream.manage import Management
+from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT
 from jetarrow.jetstream.not_found import expect_not_found
 from jetarrow.jetstream.priority import GroupRequest, PriorityOptions, group_request
 
@@ -36,6 +37,29 @@ class PullRequest(NamedTuple):
     group: GroupRequest | None
 
 
+class PendingLimits(NamedTuple):
+    """The limits of nats-py's pending queue, which limit requests here. None is no limit."""
+
+    msgs: int | None = None
+    nbytes: int | None = None
+
+
+NO_LIMITS = PendingLimits()
+
+
+def pending_limits(msgs: int | None, nbytes: int | None) -> PendingLimits:
+    """The limits for arguments of `pull_subscribe`.
+
+    Raises:
+        TypeError: One is not a whole number.
+    """
+    check_whole(pending_msgs_limit=msgs, pending_bytes_limit=nbytes)
+    msgs, nbytes = msgs or 0, nbytes or 0
+    # nats-py's default bounds a queue; a call for more bytes than that is no error here.
+    has_bytes = nbytes > 0 and nbytes != DEFAULT_JS_SUB_PENDING_BYTES_LIMIT
+    return PendingLimits(msgs if msgs > 0 else None, nbytes if has_bytes else None)
+
+
 def message_size(msg: Msg) -> int:
     """Bytes of a message, approximately as the server counts them for a `max_bytes`."""
     headers = sum(len(name) + sum(map(len, values)) for name, values in (msg.headers_all or {}).items())
@@ -52,6 +76,7 @@ class PullLifecycle:
     _stream: str
     _consumer: str
     _delivered: int
+    _limits: PendingLimits
 
     def _init_lifecycle(self) -> None:
         self._closed = False
@@ -142,6 +167,14 @@ class PullLifecycle:
         except APIError as error:
             text = f"could not fetch from consumer {self._consumer!r} of stream {self._stream!r}"
             raise error.about(text, stream=self._stream, consumer=self._consumer) from None
+        except ValueError as error:
+            limit = self._limits.nbytes
+            if limit is None or not str(error).endswith(f"max_bytes={limit}"):
+                raise
+            raise ValueError(
+                f"could not fetch from consumer {self._consumer!r} of stream {self._stream!r}: the next message is"
+                f" larger than pending_bytes_limit={limit}, or than the consumer's max_request_max_bytes; raise it"
+            ) from None
         except asyncio.CancelledError:
             # `_end` cancelled this task; a cancellation by another caller is raised.
             if self._closed and task is not None and task.uncancel() == 0:
@@ -160,6 +193,14 @@ class PullLifecycle:
         if self._closed:
             raise BadSubscriptionError
         return min(most, self._limit - self._delivered) if self._limit else most
+
+    def _most_bytes(self, max_bytes: int | None) -> int | None:
+        """The bytes that a call may request: at most `max_bytes`, and the limit of the subscription."""
+        limit = self._limits.nbytes
+        if limit is None:
+            return max_bytes
+        check_whole(max_bytes=max_bytes)
+        return limit if max_bytes is None else min(limit, max_bytes)
 
     def _count_delivered(self, messages: int) -> None:
         self._delivered += messages

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from jetarrow._jetarrow import Msg
-from jetarrow.core.arguments import check_whole
 from jetarrow.jetstream import consumer_diff, models
 from jetarrow.jetstream.errors import NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
@@ -17,6 +16,7 @@ from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.messages import REQUEST_MESSAGES, Messages
 from jetarrow.jetstream.models import DEFAULT_JS_SUB_PENDING_BYTES_LIMIT, DEFAULT_JS_SUB_PENDING_MSGS_LIMIT
 from jetarrow.jetstream.not_found import expect_not_found
+from jetarrow.jetstream.pull_lifecycle import pending_limits
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.option_types import ConsumerOptions, FetchOptions
@@ -71,8 +71,11 @@ class PullSubscribe(Management):
                 unused.
             stream: The stream; None looks it up by the subject.
             config: Configuration of a new consumer; an existing one must not differ from it.
-            pending_msgs_limit: Most messages of one request, and therefore most buffered messages.
-            pending_bytes_limit: Accepted for compatibility with nats-py; ignored.
+            pending_msgs_limit: Most messages of one request, and therefore most buffered messages; a larger fetch sends
+                several requests. 0 or less is no limit.
+            pending_bytes_limit: Most bytes of messages that one call of `fetch` or `fetch_batch` returns, and that one
+                request of an iteration asks for, as the server counts them. The default, and 0 or less, is no limit. A
+                larger message raises `ValueError`.
             inbox_prefix: Accepted for compatibility with nats-py; ignored.
             update: Whether an existing durable consumer that differs is changed; False raises an error.
             **params: Fields of `ConsumerConfig`, by name; they override `config`.
@@ -84,7 +87,7 @@ class PullSubscribe(Management):
                 text lists.
             TypeError: An unknown option.
         """
-        check_whole(pending_msgs_limit=pending_msgs_limit)
+        limits = pending_limits(pending_msgs_limit, pending_bytes_limit)
         config = (config or models.ConsumerConfig()).evolve(**params)
         stream = stream or await self.find_stream_name_by_subject(subject)
         if durable:
@@ -94,16 +97,12 @@ class PullSubscribe(Management):
             if info is not None:
                 changes = consumer_diff.config_differences(info.config, config, params, subject)
                 info = await consumer_diff.reconcile(self, info, changes, update=update)
-                return PullSubscription(
-                    self._api, stream=stream, consumer=durable, info=info, pending_msgs_limit=pending_msgs_limit
-                )
+                return PullSubscription(self._api, stream=stream, consumer=durable, info=info, limits=limits)
             config = replace(config, name=durable, durable_name=durable)
         if subject and not (config.filter_subject or config.filter_subjects):
             config = replace(config, filter_subject=subject)
         info = await consumer_diff.create_for_batches(self, stream, config)
-        return PullSubscription(
-            self._api, stream=stream, consumer=info.name, info=info, pending_msgs_limit=pending_msgs_limit
-        )
+        return PullSubscription(self._api, stream=stream, consumer=info.name, info=info, limits=limits)
 
     @_either_order
     async def pull_subscribe_bind(
@@ -128,19 +127,15 @@ class PullSubscribe(Management):
             stream: Its stream.
             inbox_prefix: Accepted for compatibility with nats-py; ignored.
             pending_msgs_limit: As for `pull_subscribe`.
-            pending_bytes_limit: Accepted for compatibility with nats-py; ignored.
+            pending_bytes_limit: As for `pull_subscribe`.
 
         Raises:
             ValueError: A name is missing or invalid.
         """
         if not stream:
             raise ValueError("nats: stream name is required")
-        return PullSubscription(
-            self._api,
-            stream=stream,
-            consumer=durable or name or consumer or "",
-            pending_msgs_limit=pending_msgs_limit,
-        )
+        limits = pending_limits(pending_msgs_limit, pending_bytes_limit)
+        return PullSubscription(self._api, stream=stream, consumer=durable or name or consumer or "", limits=limits)
 
     async def fetch(
         self, stream: str, consumer: str, batch: int | None = None, **options: Unpack[FetchOptions]

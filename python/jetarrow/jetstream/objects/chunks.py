@@ -7,6 +7,8 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
+from jetarrow.jetstream.objects.async_file import READ_SIZE as ASYNC_READ_SIZE
+from jetarrow.jetstream.objects.async_file import AsyncReadable, checked_bytes, reader_of_async, result_of
 from jetarrow.jetstream.objects.worker_thread import WorkerThread
 
 # Bytes of a group, which is read and hashed while the group before it is in flight.
@@ -22,7 +24,7 @@ class Readable(Protocol):
 
 Bytes: TypeAlias = bytes | bytearray | memoryview | str
 Read: TypeAlias = Callable[[int], bytes]
-Data: TypeAlias = Bytes | Readable | Iterable[Bytes] | AsyncIterable[Bytes]
+Data: TypeAlias = Bytes | Readable | AsyncReadable | Iterable[Bytes] | AsyncIterable[Bytes]
 
 
 class Chunker:
@@ -52,13 +54,15 @@ class Chunker:
         return chunks
 
 
-def size_of(data: object) -> int | None:
+async def size_of(data: object) -> int | None:
     """Return the size of the data in bytes; None if it is not known in advance."""
     if isinstance(data, bytes | bytearray | memoryview):
         return memoryview(data).nbytes
     try:
         file: Any = data
-        size: int = os.fstat(file.fileno()).st_size - file.tell()
+        # The methods of an asynchronous file may have to be awaited.
+        number, position = await result_of(file.fileno()), await result_of(file.tell())
+        size: int = os.fstat(number).st_size - position
         return max(size, 0)
     except (AttributeError, OSError, ValueError):
         return None
@@ -92,7 +96,9 @@ async def _ahead(read: Read, chunker: Chunker, worker: WorkerThread) -> AsyncGen
 
 
 def reader_of(data: object) -> Read | None:
-    """Return a function that reads bytes from memory or a file; None for iterables."""
+    """Return a function that reads bytes from memory or a file; None for iterables and asynchronous files."""
+    if reader_of_async(data) is not None:
+        return None
     if not hasattr(data, "read") and not hasattr(data, "readinto"):
         try:
             view = memoryview(data)  # type: ignore[arg-type]
@@ -104,11 +110,7 @@ def reader_of(data: object) -> Read | None:
     read = getattr(file, "read", None) or _into(file.readinto)
 
     def checked(size: int) -> bytes:
-        found = read(size)
-        if not isinstance(found, bytes | bytearray):
-            kind = "None (non-blocking)" if found is None else type(found).__name__
-            raise TypeError(f"nats: invalid type for object store: the file returned {kind}, not bytes")
-        return bytes(found)
+        return checked_bytes(read(size))
 
     return checked
 
@@ -133,7 +135,10 @@ def _into(readinto: Callable[[bytearray], int]) -> Read:
 
 
 async def _parts(data: object) -> AsyncGenerator[bytes]:
-    """Yield the items of an iterable joined to groups. It runs in the caller's thread, to which it may be bound."""
+    """Yield the items of an iterable or the parts of an asynchronous file, joined to groups.
+
+    It runs in the caller's thread, to which the data may be bound.
+    """
     held: list[bytes] = []
     async for part in _each(data):
         held.append(_bytes(part))
@@ -144,7 +149,10 @@ async def _parts(data: object) -> AsyncGenerator[bytes]:
 
 
 async def _each(data: object) -> AsyncGenerator[object]:
-    if isinstance(data, AsyncIterable):
+    if (read := reader_of_async(data)) is not None:
+        while part := await read(ASYNC_READ_SIZE):
+            yield part
+    elif isinstance(data, AsyncIterable):
         async for part in data:
             yield part
     elif isinstance(data, Iterable):

@@ -17,6 +17,7 @@ from jetarrow.jetstream.errors import (
     LinkIsABucketError,
     NotFoundError,
 )
+from jetarrow.jetstream.objects.async_file import AsyncWritable, AsyncWrite, unwritten, writer_of_async
 from jetarrow.jetstream.objects.info import Info
 from jetarrow.jetstream.objects.metadata_checks import checked_nuid
 from jetarrow.jetstream.objects.names import OBJ_DEFAULT_CHUNK_SIZE, chunk_subject, same_digest
@@ -36,7 +37,8 @@ class Writable(Protocol):
 class _Sink:
     """Writes the data of an object, and computes its size and digest."""
 
-    def __init__(self, write: Callable[[Any], int | None]) -> None:
+    def __init__(self, write: Callable[[Any], int | None] | None) -> None:
+        # None computes only size and digest.
         self._write = write
         self._hash = hashlib.sha256()
         self._size = 0
@@ -44,10 +46,12 @@ class _Sink:
     def take(self, payload: bytes) -> None:
         self._hash.update(payload)
         self._size += len(payload)
+        if self._write is None:
+            return
         view = memoryview(payload)
         # An unbuffered file may write only a part of the data.
-        while view and (taken := self._write(view)) is not None:
-            view = view[taken:]
+        while view:
+            view = unwritten(view, self._write(view))
 
     def check(self, info: models.ObjectInfo) -> None:
         check_digest(info, self._size, self._hash.digest())
@@ -77,7 +81,7 @@ class Get(Info):
     async def get(
         self,
         name: str,
-        writeinto: Writable | None = None,
+        writeinto: Writable | AsyncWritable | None = None,
         show_deleted: bool | None = False,
         *,
         progress: Progress | bool | None = None,
@@ -87,7 +91,8 @@ class Get(Info):
         Args:
             name: The object.
             writeinto: A binary file, or an object with the same `write`: receives the data, in another thread, instead
-                of the result, so memory is bounded by some megabytes. It is neither flushed nor closed. The data is
+                of the result, so memory is bounded by some megabytes. On an event loop also an asynchronous file (of
+                aiofiles or anyio, or an object with `async def write`). It is neither flushed nor closed. The data is
                 complete only after this method has returned; if it raises, the file may hold a part of the data.
             show_deleted: Include deleted objects, which have no data.
             progress: Called with (bytes read, total bytes) at most ten times per second; True shows a progress bar if
@@ -105,6 +110,9 @@ class Get(Info):
         """
         if writeinto is not None and not callable(getattr(writeinto, "write", None)):
             raise TypeError(f"writeinto must be a binary file, not {type(writeinto).__name__}; for a path use get_file")
+        awaited = None if writeinto is None else writer_of_async(writeinto)
+        if awaited is not None and self._js._api.session.is_blocking:
+            raise TypeError("writeinto is an asynchronous file, which needs an event loop; pass a binary file")
         info = await self.get_info(name, show_deleted)
         source: Get = self
         if info.is_link():
@@ -114,7 +122,8 @@ class Get(Info):
         if not info.size:
             return ObjectResult(info)
         if writeinto is not None:
-            await source._read(info, getattr(writeinto, "buffer", writeinto).write, progress)
+            file: Any = getattr(writeinto, "buffer", writeinto)
+            await source._read(info, file.write if awaited is None else None, progress, awaited)
             return ObjectResult(info)
         held = io.BytesIO()
         await source._read(info, held.write, progress)
@@ -165,12 +174,21 @@ class Get(Info):
         return bucket, info
 
     async def _read(
-        self, info: models.ObjectInfo, write: Callable[[Any], int | None], progress: Progress | bool | None
+        self,
+        info: models.ObjectInfo,
+        write: Callable[[Any], int | None] | None,
+        progress: Progress | bool | None,
+        awaited: AsyncWrite | None = None,
     ) -> None:
-        """Read the chunks; a worker thread hashes and writes each batch while the next one is received."""
+        """Read the chunks; a worker thread hashes and writes each batch while the next one is received.
+
+        `awaited`: writes each batch on the event loop instead.
+        """
         sink, reported = _Sink(write), ThrottledProgress(progress, "getting", info.size)
         if is_small(info):
-            sink.take(await self._only_chunk(info))
+            sink.take(payload := await self._only_chunk(info))
+            if awaited is not None:
+                await awaited(payload)
             sink.check(info)
             reported.add(info.size or 0)
             return
@@ -181,6 +199,8 @@ class Get(Info):
                     if taken is not None:
                         await worker.done(taken)
                     taken = worker.start(sink.take, payload)
+                    if awaited is not None:
+                        await awaited(payload)
                     reported.add(len(payload))
             if taken is not None:
                 await worker.done(taken)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
 from jetarrow.core.docstrings import with_entries_of
 from jetarrow.jetstream import models
 from jetarrow.jetstream.errors import APIError, BadObjectMetaError, InvalidObjectNameError
+from jetarrow.jetstream.objects.async_file import is_asynchronous
 from jetarrow.jetstream.objects.bucket import Bucket, Stored, new_nuid, now
 from jetarrow.jetstream.objects.chunk_upload import ChunkUpload
 from jetarrow.jetstream.objects.chunks import Chunker, Data, chunk_groups, size_of
@@ -45,7 +45,7 @@ class Put(Bucket):
 
     async def put(
         self,
-        name: str,
+        name: str | None,
         data: Data,
         meta: models.ObjectMeta | None = None,
         *,
@@ -57,10 +57,10 @@ class Put(Bucket):
         and keeps the old object. Memory is bounded by some megabytes, plus at most 32 MiB in flight.
 
         Args:
-            name: The object's name, any text. If empty, the name in `meta` is used.
+            name: The object's name, any text. If None or empty, the name in `meta` is used.
             data: Bytes-like; str, which is stored as UTF-8; a binary file or an object with the same `read`, which is
-                read to its end in another thread; or an iterable of bytes or str, which may be asynchronous on an event
-                loop.
+                read to its end in another thread; or an iterable of bytes or str. On an event loop also an asynchronous
+                iterable, and an asynchronous file (of aiofiles or anyio, or an object with `async def read`).
             meta: Description, headers and metadata, and in its `options` the size of a chunk; default 128 KiB.
             progress: Called with (bytes sent, total bytes or None) at most ten times per second; True shows a progress
                 bar if stderr is a terminal.
@@ -88,8 +88,11 @@ class Put(Bucket):
             raise InvalidObjectNameError
         if isinstance(data, str):
             data = data.encode()
-        if isinstance(data, AsyncIterable) and self._js._api.session.is_blocking:
-            raise TypeError("nats: invalid type for object store: an asynchronous iterable needs an event loop")
+        if self._js._api.session.is_blocking and is_asynchronous(data):
+            raise TypeError(
+                "nats: invalid type for object store: an asynchronous file or iterable needs an event loop; pass a"
+                " binary file, or bytes"
+            )
         former = await self._find_any(name)
         info = models.ObjectInfo(
             name=name,
@@ -118,7 +121,7 @@ class Put(Bucket):
     @with_entries_of(put)
     async def put_file(
         self,
-        name: str,
+        name: str | os.PathLike[str] | None = None,
         path: str | os.PathLike[str] | None = None,
         meta: models.ObjectMeta | None = None,
         *,
@@ -127,7 +130,8 @@ class Put(Bucket):
         """Stores a file.
 
         Args:
-            name: The object's name.
+            name: The object's name, which is also the path if `path` is not given. If None or empty, the name in `meta`
+                is used; default the base name of `path`. A `Path` here is the path.
             path: The file. Default: the one at `name`.
             meta: As `put`.
             progress: As `put`.
@@ -137,14 +141,16 @@ class Put(Bucket):
 
         Raises:
             OSError: The file cannot be read.
+            TypeError: There is neither a name nor a path.
             APIError: As `put`, like the other errors of `put`.
         """
-        with open(name if path is None else path, "rb", buffering=0) as file:  # noqa: ASYNC230  # read elsewhere
+        name, path = _name_and_path(name, path, meta)
+        with open(path, "rb", buffering=0) as file:  # noqa: ASYNC230  # read elsewhere
             return await self.put(name, file, meta, progress=progress)
 
     async def _send(self, data: Data, chunker: Chunker, upload: ChunkUpload, progress: Progress | bool | None) -> None:
         """Publish the chunks in order."""
-        reported, begun = ThrottledProgress(progress, "putting", size_of(data)), False
+        reported, begun = ThrottledProgress(progress, "putting", await size_of(data)), False
         with WorkerThread(self._js._api.session) as worker:
             async with upload, aclosing(chunk_groups(data, chunker, worker)) as cut:
                 async for chunks in cut:
@@ -212,3 +218,18 @@ class Put(Bucket):
         # Without a nuid the chunks cannot be identified.
         if former is not None and not former.info.deleted and former.info.nuid:
             await self._purge(former.info.nuid)
+
+
+def _name_and_path(
+    name: str | os.PathLike[str] | None, path: str | os.PathLike[str] | None, meta: models.ObjectMeta | None
+) -> tuple[str, str | os.PathLike[str]]:
+    """Return the object's name and the path for the arguments of `put_file`."""
+    if name is not None and not isinstance(name, str):
+        if path is not None:
+            raise TypeError(f"name must be str, not {type(name).__name__}: the object's name is a text")
+        name, path = None, name
+    if path is None:
+        if name is None:
+            raise TypeError("put_file needs a name or a path: put_file('report.pdf'), put_file(path='data/report.pdf')")
+        path = name
+    return name or (meta and meta.name) or os.path.basename(os.fsdecode(path)), path

@@ -292,7 +292,7 @@ class Client(AbstractAsyncContextManager["Client"]):
             self._report(self._last_error)
 
     async def _on_disconnected(self) -> None:
-        if not self.nc.is_closed and self._phase is None:
+        if self._phase is None and self.nc.options.get("allow_reconnect", True):
             for callback in list(self._disconnected):
                 _call(callback)
 

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from jetarrow.nats.jetstream.consumer_config import (
@@ -18,6 +17,7 @@ from jetarrow.nats.jetstream.consumer_config import (
     ConsumerReset,
     OrderedConsumerConfig,
 )
+from jetarrow.nats.jetstream.consumer_protocols import Consumer, MessageBatch, MessageStream
 from jetarrow.nats.jetstream.errors import OrderedConsumerClosedError, OrderedConsumerResetError
 from jetarrow.nats.jetstream.message import Message
 from jetarrow.nats.jetstream.pull import PullConsumer
@@ -34,7 +34,7 @@ INACTIVE_THRESHOLD = timedelta(minutes=5)
 FIRST_WAIT, MOST_WAIT = 1.0, 10.0
 
 
-class OrderedConsumer:
+class OrderedConsumer(Consumer):
     """All messages of a stream in order, without acknowledgements. Made by `ordered_consumer`.
 
     The server's consumer is created anew behind the last message that was read, when it is lost or a message is
@@ -127,9 +127,7 @@ class OrderedConsumer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
     async def fetch(
@@ -272,7 +270,7 @@ class OrderedConsumer:
             await self._stream.delete_consumer(name)
 
 
-class OrderedMessageBatch:
+class OrderedMessageBatch(MessageBatch):
     """The messages of one `fetch` of an ordered consumer."""
 
     def __init__(self, consumer: OrderedConsumer, inner: PullMessageBatch) -> None:
@@ -302,7 +300,7 @@ class OrderedMessageBatch:
         return message
 
 
-class OrderedMessageStream:
+class OrderedMessageStream(MessageStream):
     """All messages of an ordered consumer, without end."""
 
     def __init__(self, consumer: OrderedConsumer, *, max_messages: int | None, max_bytes: int | None) -> None:

@@ -65,6 +65,8 @@ async def publish(
         result.domain = ack.domain
     if ack.val is not None:
         result.value = ack.val
+    if ack.batch_id is not None:
+        result.batch_id, result.batch_size = ack.batch_id, ack.batch_size
     return result
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
+from jetarrow.core.docstrings import documented_as
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.models import AckPolicy
 from jetarrow.jetstream.models import ConsumerConfig as NativeConfig
+from jetarrow.jetstream.priority import PriorityOptions
 from jetarrow.nats.jetstream.consumer_config import ConsumerConfig, ConsumerInfo, ConsumerReset
+from jetarrow.nats.jetstream.consumer_protocols import Consumer
 from jetarrow.nats.jetstream.message import Message
 from jetarrow.nats.jetstream.pull_batch import MANY, PullMessageBatch, Request
 from jetarrow.nats.jetstream.pull_stream import PullMessageStream
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.batch import MessageBatch as ArrowBatch
-    from jetarrow.jetstream.option_types import FetchBatchOptions
     from jetarrow.nats.jetstream.stream import Stream
 
 # Messages of one request of `messages()`.
@@ -25,7 +27,7 @@ STREAM_REQUEST = 100
 NO_WAIT_TIMEOUT = 5.0
 
 
-class PullConsumer:
+class PullConsumer(Consumer):
     """A pull consumer. Made by the verbs of `Stream` and `JetStream`.
 
     Args:
@@ -193,7 +195,7 @@ class PullConsumer:
         max_messages: int | None = None,
         max_bytes: int | None = None,
         heartbeat: float | None = None,
-        max_wait: float = 30.0,
+        max_wait: float | None = 30.0,
         min_ack_pending: int | None = None,
         min_pending: int | None = None,
         priority_group: str | None = None,
@@ -229,13 +231,41 @@ class PullConsumer:
         ahead = threshold_messages if threshold_messages is not None else min(most, STREAM_REQUEST * 100) // 2
         return PullMessageStream(self._subscription(), self._jetstream, most, max_bytes, ahead, group)
 
-    async def fetch_batch(self, max_messages: int = 1000, **options: Unpack[FetchBatchOptions]) -> ArrowBatch:
-        """As `jetarrow`'s `PullSubscription.fetch_batch`: messages as Arrow columns."""
-        return await self._shared().fetch_batch(max_messages, **options)
+    @documented_as(PullSubscription.fetch_batch)
+    async def fetch_batch(
+        self,
+        max_messages: int = 1000,
+        *,
+        max_bytes: int | None = None,
+        timeout: float = 5.0,
+        min_messages: int = 1,
+        heartbeat: float | None = None,
+        columns: Sequence[str] | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> ArrowBatch:
+        """As `jetarrow`'s `PullSubscription.fetch_batch`."""
+        return await self._shared().fetch_batch(
+            max_messages,
+            max_bytes=max_bytes,
+            timeout=timeout,
+            min_messages=min_messages,
+            heartbeat=heartbeat,
+            columns=columns,
+            **priority,
+        )
 
-    def batches(self, **options: Any) -> AsyncIterator[ArrowBatch]:
-        """As `jetarrow`'s `PullSubscription.batches`: Arrow batches without end."""
-        return self._subscription().batches(**options)
+    @documented_as(PullSubscription.batches)
+    def batches(
+        self,
+        *,
+        rows: int = 50_000,
+        seconds: float = 60.0,
+        bytes: int = 64 * 1024 * 1024,
+        columns: Sequence[str] | None = None,
+        **priority: Unpack[PriorityOptions],
+    ) -> AsyncIterator[ArrowBatch]:
+        """As `jetarrow`'s `PullSubscription.batches`."""
+        return self._subscription().batches(rows=rows, seconds=seconds, bytes=bytes, columns=columns, **priority)
 
 
 def _limits(max_messages: int | None, max_bytes: int | None) -> int | None:

@@ -14,6 +14,7 @@ from jetarrow.core.arguments import FOREVER
 from jetarrow.core.bridges import bridge_of
 from jetarrow.jetstream.errors import APIError, NotFoundError
 from jetarrow.jetstream.pull_lifecycle import message_size
+from jetarrow.nats.jetstream.consumer_protocols import MessageBatch
 from jetarrow.nats.jetstream.errors import ConsumerDeletedError
 from jetarrow.nats.jetstream.message import Message, wrapped
 
@@ -55,7 +56,7 @@ def failure(error: Exception) -> Exception:
     return error
 
 
-class PullMessageBatch:
+class PullMessageBatch(MessageBatch):
     """The messages of one `fetch`, as they arrive. Made by `fetch`."""
 
     def __init__(self, sub: PullSubscription, jetstream: JetStream, request: Request) -> None:

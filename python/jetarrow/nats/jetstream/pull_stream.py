@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jetarrow._jetarrow import Msg
 from jetarrow.core import errors
 from jetarrow.jetstream.messages import Messages
+from jetarrow.nats.jetstream.consumer_protocols import MessageStream
 from jetarrow.nats.jetstream.message import Message
 from jetarrow.nats.jetstream.pull_batch import failure
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("jetarrow.connection")
 
 
-class PullMessageStream:
+class PullMessageStream(MessageStream):
     """All messages of a pull consumer, without end. Made by `messages`.
 
     It ends by `stop()`, when the consumer is deleted, and when the connection is closed.
