@@ -179,9 +179,17 @@ async def ignored_deletion_among_the_updates(case: Case) -> None:
     await bucket.put("a", b"1")
     watcher = await bucket.watch(ignore_deletes=True)
     case.note("values", [entry.key async for entry in watcher.values()])
+    task = asyncio.create_task(_next_key(watcher))
+    js = await case.context()
     await bucket.delete("a")
+
+    async def is_delivered() -> bool:
+        return [info.delivered["stream_seq"] async for info in js.list_consumers(f"KV_{case.name}")] == [2]
+
+    # As the last entry: the reference ends the iteration with it.
+    await until(is_delivered)
     await bucket.put("b", b"2")
-    await case.call("update", _next_key(watcher))
+    await case.call("update", task)
     await watcher.stop()
 
 
