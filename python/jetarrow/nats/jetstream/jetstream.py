@@ -33,6 +33,9 @@ class JetStream(ContextConsumers, DataVerbs):
         self._strict = strict
         self._api = api.Client(client, self._prefix)
 
+    def __repr__(self) -> str:
+        return f"<JetStream {self._prefix} of {self._client!r}>"
+
     @property
     def client(self) -> Client:
         """The NATS client."""
