@@ -7,6 +7,7 @@ from typing import Any
 
 import peers
 import pytest
+import successor_peer
 import wire
 from harness import Group, Run
 
@@ -96,6 +97,7 @@ async def iterate_messages(run: Run) -> int:
 
 
 FETCH.row("nats-py fetch(1000)", count=60_000)(peers.nats_py_fetch)
+FETCH.row("nats-jetstream fetch(1000)", count=60_000, command=successor_peer.PYTHON)(successor_peer.fetch)
 
 
 def consumer() -> Any:

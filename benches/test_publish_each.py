@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import peers
 import pytest
+import successor_peer
 from harness import Group, Run
 
 NATIVE = "jetarrow._jetarrow"
@@ -26,6 +27,9 @@ async def publish_tasks(run: Run) -> int:
 
 
 TASKS.row("nats-py publish, 100 tasks", count=20_000)(peers.nats_py_publish_tasks)
+TASKS.row("nats-jetstream publish, 100 tasks", count=20_000, command=successor_peer.PYTHON)(
+    successor_peer.publish_tasks
+)
 
 
 @AWAITED.row("jetarrow publish", needs=NATIVE)
@@ -54,6 +58,7 @@ def publish_awaited_sync(run: Run) -> int:
 
 
 AWAITED.row("nats-py publish")(peers.nats_py_publish)
+AWAITED.row("nats-jetstream publish", count=500, command=successor_peer.PYTHON)(successor_peer.publish)
 
 
 @pytest.mark.parametrize("name", TASKS.rows)
