@@ -54,6 +54,27 @@ async def test_purge_deletes_keeps_a_young_marker_without_its_history(bucket: Ke
     assert await bucket.create("a", b"3") == 3
 
 
+async def test_lists_end_if_the_last_message_is_removed_before_it_comes(js: JetStream, bucket: KeyValue) -> None:
+    async def removed() -> None:
+        await bucket._stream.purge()
+
+    for verb in (bucket.keys, lambda: bucket.history("a")):
+        await bucket.put("a", b"1")
+        found = await verb()
+        await removed()
+        assert [item async for item in found] == []
+    await bucket.put("a", b"1")
+    async with await bucket.watch_all() as watch:
+        await removed()
+        assert [entry async for entry in watch.values()] == []
+        assert watch.at_eod()
+        # The watch goes on, also by the wait that `values` has begun.
+        await bucket.put("b", b"2")
+        assert (await anext(watch)).key == "b"
+        await bucket.put("c", b"3")
+        assert (await anext(watch)).key == "c"
+
+
 async def test_stop_of_a_list_deletes_its_consumer(bucket: KeyValue) -> None:
     for key in "abc":
         await bucket.put(key, b"1")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
+from ..client.errors import StatusError
+from ..jetstream.errors import JetStreamError
 from .entries import KeyValueEntry, KeyValueOp, operation_of
 
 if TYPE_CHECKING:
     from ..jetstream.consumer import Consumer
     from ..jetstream.message import Message
+
+
+# Seconds without a message after which the server is asked whether one is to come.
+CHECK_INTERVAL = 1.0
 
 
 class _Reader:
@@ -22,11 +29,47 @@ class _Reader:
         self._prefix = prefix
         self._bucket = bucket
         self._stopped = False
+        # The wait for a message that an earlier call has given up.
+        self._waiting: asyncio.Task[Message] | None = None
+        # Number of the last message among the consumer's deliveries.
+        self._number = 0
+
+    async def next_present(self) -> Message | None:
+        """Return the next message, or None if the consumer has none: the last ones can be removed before they come."""
+        waiting, self._waiting = self._waiting or asyncio.ensure_future(self._next_message()), None
+        try:
+            while not (await asyncio.wait({waiting}, timeout=CHECK_INTERVAL))[0]:
+                if await self._has_no_more():
+                    return None
+            return await waiting
+        finally:
+            if not waiting.done():
+                self._waiting = waiting
+
+    async def _has_no_more(self) -> bool:
+        try:
+            info = await self._consumer.get_info()
+        except (JetStreamError, StatusError, TimeoutError, RuntimeError):
+            # No answer now, as during a reconnect, or while the consumer is created anew.
+            return False
+        return info.num_pending == 0 and info.delivered["consumer_seq"] <= self._number
 
     async def next_message(self) -> Message:
         """Return the next message below the prefix; StopAsyncIteration after `stop`."""
+        if self._waiting is None:
+            return await self._next_message()
+        waiting, self._waiting = self._waiting, None
+        try:
+            return await waiting
+        finally:
+            if not waiting.done():
+                waiting.cancel()
+
+    async def _next_message(self) -> Message:
+        """Return the next message below the prefix; StopAsyncIteration after `stop`."""
         while not self._stopped:
             message: Message = await self._messages.__anext__()
+            self._number = message.metadata.sequence.consumer
             if message.subject.startswith(self._prefix):
                 return message
         raise StopAsyncIteration
@@ -51,6 +94,8 @@ class _Reader:
         if self._stopped:
             return
         self._stopped = True
+        if self._waiting is not None:
+            self._waiting.cancel()
         # An iterator without messages has no `stop`.
         if stop := getattr(self._messages, "stop", None):
             await stop()
@@ -92,9 +137,13 @@ class KeyWatcher(AsyncIterator[KeyValueEntry], AbstractAsyncContextManager["KeyW
         """
         while not self.at_eod():
             try:
-                entry = await self._receive()
+                message = await self._reader.next_present()
             except StopAsyncIteration:
                 return
+            if message is None:
+                self._init_pending = self._received
+                return
+            entry = self._received_entry(message)
             if entry is not None:
                 yield entry
 
@@ -118,13 +167,12 @@ class KeyWatcher(AsyncIterator[KeyValueEntry], AbstractAsyncContextManager["KeyW
 
     async def __anext__(self) -> KeyValueEntry:
         while True:
-            entry = await self._receive()
+            entry = self._received_entry(await self._reader.next_message())
             if entry is not None:
                 return entry
 
-    async def _receive(self) -> KeyValueEntry | None:
-        """Return the next entry, or None for a deletion that is ignored."""
-        message = await self._reader.next_message()
+    def _received_entry(self, message: Message) -> KeyValueEntry | None:
+        """Return the entry of a message, or None for a deletion that is ignored."""
         if not self.at_eod():
             self._received += 1
             # Present entries may have been replaced since they were counted.
@@ -152,11 +200,13 @@ class KeyHistory(AsyncIterator[KeyValueEntry]):
     async def __anext__(self) -> KeyValueEntry:
         if self._done:
             raise StopAsyncIteration
-        entry = self._reader.entry_of(await self._reader.next_message())
-        if entry.delta == 0:
+        message = await self._reader.next_present()
+        if message is None or message.metadata.num_pending == 0:
             self._done = True
             await self.stop()
-        return entry
+        if message is None:
+            raise StopAsyncIteration
+        return self._reader.entry_of(message)
 
     async def stop(self) -> None:
         """Delete the consumer of an iteration that is not continued; its end does this too."""
@@ -174,11 +224,11 @@ class KeyLister(AsyncIterator[str]):
 
     async def __anext__(self) -> str:
         while not self._done:
-            message = await self._reader.next_message()
-            if message.metadata.num_pending == 0:
+            message = await self._reader.next_present()
+            if message is None or message.metadata.num_pending == 0:
                 self._done = True
                 await self.stop()
-            if operation_of(message.headers) is KeyValueOp.PUT:
+            if message is not None and operation_of(message.headers) is KeyValueOp.PUT:
                 return self._reader.key_of(message)
         raise StopAsyncIteration
 
