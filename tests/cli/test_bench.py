@@ -148,6 +148,19 @@ def test_an_error_of_a_row_leaves_nothing(
     assert streams_of(own_sync) == []
 
 
+def test_rows_before_an_error_are_shown(cli: Command, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failing(run: Run) -> int:
+        raise RuntimeError("the row failed")
+
+    [publish] = [row for row in ROWS if row.name == "publish"]
+    monkeypatch.setattr("jetarrow.cli.bench.ROWS", (publish, Row("failing", failing, "empty", "nothing")))
+    done = cli("bench", "--msgs", "300")
+    assert done.code == 1
+    assert "publish: " in done.out
+    assert "the row failed" in done.err
+    assert cli("bench", *TINY).out == ""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals for one process")
 @pytest.mark.parametrize("name", ["fetch", "request", "kv_get_tasks"])
 def test_ctrl_c_in_a_row_leaves_nothing(name: str, url: str, own_sync: jetarrow.sync.JetStream) -> None:
@@ -259,7 +272,12 @@ async def test_bytes_of_a_row_are_those_of_a_proxy(
     async with await jetarrow.connect(own_server.url) as nc:
         await nc.jetstream().add_stream(name=plan.name, subjects=[plan.name], storage="memory")
     await bench_measure.measure(
-        plan, {"servers": counting.url}, jetstream={}, server_cpu=None, reports=lambda _: lambda done: None
+        plan,
+        {"servers": counting.url},
+        jetstream={},
+        server_cpu=None,
+        reports=lambda _: lambda done: None,
+        results=[],
     )
     [(run, up, down)] = seen
     # The few requests of a row that reads are not computed.

@@ -85,7 +85,14 @@ def bench(
     name = f"JETARROW_BENCH_{uuid.uuid4().hex[:8]}"
     plan = Plan(name, payload, msgs, seconds, storage, replicas, _chosen(only))
     with session.system_client(system_context) as system, _server_cpu(session, system) as server_cpu:
-        link, rows = _measured(session, plan, server_cpu)
+        rows: list[dict[str, Any]] = []
+        try:
+            link = _measured(session, plan, server_cpu, rows)
+        except BaseException:
+            # The rows before an error or Ctrl-C are whole.
+            if rows and not session.as_json:
+                _write_rows(rows)
+            raise
     _write(session, plan, link, rows)
 
 
@@ -131,7 +138,7 @@ def _server_cpu(
         yield cpu
 
 
-def _measured(session: Session, plan: Plan, server_cpu: ServerCpu | None) -> tuple[Link, list[dict[str, Any]]]:
+def _measured(session: Session, plan: Plan, server_cpu: ServerCpu | None, rows: list[dict[str, Any]]) -> Link:
     js = session.js
     connect = {**session.address(), **session.options(), "name": "jetarrow"}
     with session.progress("messages") as bar:
@@ -149,10 +156,10 @@ def _measured(session: Session, plan: Plan, server_cpu: ServerCpu | None) -> tup
                 num_replicas=plan.replicas,
                 description="temporary stream of jetarrow bench",
             )
-            measurement = measure(
-                plan, connect, jetstream=session.jetstream_options(), server_cpu=server_cpu, reports=reports
+            options = session.jetstream_options()
+            return asyncio.run(
+                measure(plan, connect, jetstream=options, server_cpu=server_cpu, reports=reports, results=rows)
             )
-            return asyncio.run(measurement)
         finally:
             _delete(session, js, plan.name)
 
@@ -185,10 +192,7 @@ def _write(session: Session, plan: Plan, link: Link, rows: list[dict[str, Any]])
     if session.as_json:
         output.json_document(value)
         return
-    output.console().print(output.table_of(rows, _COLUMNS))
-    for row in rows:
-        advice = f" -> {row['advice']}" if row["advice"] else ""
-        output.line(f"{row['name']}: {row['limit']} ({row['reason']}){advice}")
+    _write_rows(rows)
     ways = ", ".join(
         f"{show_size(rate)}/s {way} the server" for way, rate in (("to", link.up), ("from", link.down)) if rate
     )
@@ -197,3 +201,10 @@ def _write(session: Session, plan: Plan, link: Link, rows: list[dict[str, Any]])
         f"{show_size(len(plan.payload))} per message, {options}; round trip {link.round_trip * 1000:.2f} ms;"
         f" without a stream {ways or 'not measured'}"
     )
+
+
+def _write_rows(rows: list[dict[str, Any]]) -> None:
+    """Write the table, and a line for the limit of each row."""
+    output.console().print(output.table_of(rows, _COLUMNS))
+    for row in rows:
+        output.line(f"{row['name']}: {row['limit']} ({row['reason']}) -> {row['advice']}")

@@ -58,7 +58,8 @@ async def measure(
     jetstream: Mapping[str, Any],
     server_cpu: ServerCpu | None,
     reports: Callable[[Row], Report],
-) -> tuple[Link, list[dict[str, Any]]]:
+    results: list[dict[str, Any]],
+) -> Link:
     """Measure all rows of a plan on one connection. The stream exists, and the caller deletes stream and bucket.
 
     Args:
@@ -67,16 +68,16 @@ async def measure(
         jetstream: Options of `nc.jetstream`.
         server_cpu: Reads the CPU of servers; None if the user may not.
         reports: Returns the function that receives the progress of a row.
+        results: Receives each row that was measured, by the keys of `--json`.
 
     Returns:
-        The measurement of the link, and the rows by the keys of `--json`.
+        The measurement of the link.
     """
     import jetarrow
 
     async with await jetarrow.connect(**connect) as nc:
         # Below the name, and not a subject of the stream.
         link = await measure_link(nc, f"{plan.name}.raw")
-        found = []
         for row in plan.rows:
             run = Run(
                 nc, nc.jetstream(**jetstream), plan.name, plan.payload, plan.most_of(row), plan.seconds, reports(row)
@@ -90,8 +91,8 @@ async def measure(
                     server_cpu.server = await _server_of(row, run)
                 count = await row.function(run)
             run.report(count)
-            found.append(_result(row, run, count, link=link, server_cpu=server_cpu))
-        return link, found
+            results.append(_result(row, run, count, link=link, server_cpu=server_cpu))
+        return link
 
 
 async def _prepare(plan: Plan, row: Row, run: Run) -> None:

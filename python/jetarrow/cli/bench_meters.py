@@ -76,7 +76,7 @@ class CpuClock:
 
 def _thread_times() -> dict[str, tuple[float, float]]:
     """Return the seconds that each thread ran and waited for a processor; empty on systems without such files."""
-    found = {}
+    found: dict[str, tuple[float, float]] = {}
     if sys.platform == "linux":
         with suppress(OSError):
             for thread in os.listdir(_THREADS):
