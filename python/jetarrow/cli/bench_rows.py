@@ -27,7 +27,7 @@ _FIRST_STEP, _STEP_TIME = 100, 0.05
 _LOOK = 256
 
 # Bytes of the protocol around a payload: to the server and from it. The name of the stream has a fixed length, so they
-# are nearly constant. Counted by a proxy, as in tests/cli/test_bench.py.
+# are nearly constant. Counted by a proxy, as in tests/cli/test_bench_link.py.
 _PUBLISH_FRAMES = (61, 38)
 
 
