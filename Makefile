@@ -26,7 +26,8 @@ help:
 	@echo "make bench-plot   draws benches/figures.svg and benches/speed.svg from the last bench"
 	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest, licences, prose"
 	@echo "make fmt     formats everything"
-	@echo "make bench-quick, bench-keep, bench-compare A=… B=…   a first look; a run kept; two runs side by side"
+	@echo "make bench-quick, bench-keep   a first look; a run kept"
+	@echo "make bench-compare   fails if a ratio fell in two of three runs; with A=… B=… two runs side by side"
 	@echo "make wheel   a release wheel in dist/, with the licences of what it links in THIRD-PARTY.txt"
 	@echo "make docs    the site in site/; make notebook runs examples/flights.ipynb and keeps what it gives"
 	@echo "make pins    constraints*.lock, the hashes of what constraints*.txt pins; needs uv"
@@ -243,14 +244,15 @@ bench-quick: .stamps/release
 	$(PY) -m pytest benches --override-ini=testpaths=benches -p no:xdist --timeout 1800 --bench-scale 0.1 --bench-rounds 3 \
 	  -k "not spark and not memory and not object and not long_links"
 
-# Keeps the last bench under the version's name; `make bench-compare A=old.json B=new.json` says what changed.
+# Keeps the last bench under the version's name. `make bench-compare` fails if a ratio fell by more than 10 % in two of
+# the three newest runs of `make bench`, or of RUNS='a.json b.json c.json'; with A=old.json B=new.json it shows two runs.
 .PHONY: bench-keep bench-compare
 bench-keep:
 	@mkdir -p benches/history
 	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); \
 	  cp .benchmarks/results.json "benches/history/$$version-$$(date -u +%F).json"
 bench-compare: .stamps/venv
-	@$(PY) benches/compare.py $(A) $(B)
+	@$(PY) benches/compare.py $(if $(A)$(B),$(A) $(B),--gate $(RUNS))
 
 # Pictures of the last bench, for the README and the first screen of the site.
 .PHONY: bench-plot

@@ -1,5 +1,8 @@
 """Two runs of the benches side by side: `python benches/compare.py OLD.json NEW.json`.
 
+`python benches/compare.py --gate [RUN.json RUN.json RUN.json]` instead fails if a row regressed (regressions.py),
+by default in the three newest runs of .benchmarks/runs.
+
 Prints for each row of both runs: the ratio of its rate to its yardstick (the group's raw socket, else its peer), which
 cancels the speed of the machine; the change of the ratio; and the band of noise, from the extreme rounds of either
 run. A change within the band is not significant.
@@ -11,6 +14,11 @@ import argparse
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
+
+# The script's own folder is on the path.
+import regressions
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Change(NamedTuple):
@@ -67,11 +75,33 @@ def changes(old: Path, new: Path) -> list[Change]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("old", type=Path)
-    parser.add_argument("new", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gate", action="store_true", help="fail if a row regressed in two of three runs")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the checkout, with its history")
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE", help="OLD NEW, or with --gate three runs")
     given = parser.parse_args()
-    found, group = changes(given.old, given.new), None
+    if given.gate:
+        gate(parser, given)
+    elif len(given.files) == 2:
+        side_by_side(parser, *given.files)
+    else:
+        parser.error("give two files, or --gate with three or none")
+
+
+def gate(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    if len(given.files) not in (0, regressions.RUNS):
+        parser.error(f"give {regressions.RUNS} runs, or none for the newest ones")
+    try:
+        figures = regressions.figures_file(given.root)
+        scale = json.loads(figures.read_text("utf-8")).get("scale", 1.0)
+        runs = given.files or regressions.newest_runs(given.root / ".benchmarks" / "runs", scale)
+        parser.exit(regressions.report(given.root, figures, runs))
+    except RuntimeError as error:
+        parser.exit(2, f"{error}\n")
+
+
+def side_by_side(parser: argparse.ArgumentParser, old: Path, new: Path) -> None:
+    found, group = changes(old, new), None
     if not found:
         parser.exit(1, "the two have no row in common\n")
     for change in found:

@@ -128,6 +128,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     made = config.stash.get(RUNNER, None)
     if made is None or not made.results:
         return
-    path = Path(os.environ.get(RESULTS) or config.rootpath / ".benchmarks" / "results.json")
+    folder = config.rootpath / ".benchmarks"
+    path = Path(os.environ.get(RESULTS) or folder / "results.json")
+    # `make bench-compare` needs three runs of all rows.
+    has_all = not config.getoption("keyword") and [Path(name).name for name in config.args] == ["benches"]
+    runs = folder / "runs" if has_all and RESULTS not in os.environ else None
     width = terminalreporter._tw.fullwidth
-    report.write(config.stash[MACHINE], made.results.values(), path, width)
+    report.write(config.stash[MACHINE], made.results.values(), path, width=width, runs=runs)

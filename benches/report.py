@@ -35,6 +35,7 @@ def machine() -> dict[str, Any]:
         versions["natscli"] = told.stdout.strip() or told.stderr.strip() or "unknown"
     return {
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "commit": _commit(),
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -42,6 +43,15 @@ def machine() -> dict[str, Any]:
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "versions": versions,
     }
+
+
+def _commit() -> str | None:
+    """Return the commit of the checkout, with `-dirty` if files differ from it; None outside of a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def _cpu_model() -> str:
@@ -138,8 +148,8 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def write(about: dict[str, Any], results: Iterable[Result], path: Path, width: int) -> None:
-    """Prints the table and writes the JSON."""
+def write(about: dict[str, Any], results: Iterable[Result], path: Path, *, width: int, runs: Path | None) -> None:
+    """Prints the table and writes the JSON, and a copy under the time of the run into the folder `runs` if given."""
     results = list(results)
     shown = table(about, results)
     # Never narrower than the table, or figures would be cut off in a log file or a small terminal.
@@ -149,5 +159,9 @@ def write(about: dict[str, Any], results: Iterable[Result], path: Path, width: i
         if result.skipped:
             print(f"skipped: {result.group.name}, {result.row.name}: {result.skipped}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(as_json(about, results), indent=1) + "\n")
+    text = json.dumps(as_json(about, results), indent=1) + "\n"
+    path.write_text(text)
     print(f"written to {path}")
+    if runs is not None:
+        runs.mkdir(exist_ok=True)
+        (runs / f"{about['when'].replace(':', '')}.json").write_text(text)

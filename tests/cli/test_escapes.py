@@ -92,7 +92,7 @@ def here(hostile: str, away: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 OBJECT, FILE, PROGRAM = f"o{FOREIGN}\n", f"f{FOREIGN}.parquet", f"m{FOREIGN}.py"
 # If a subcommand shows no foreign text, its arguments contain escape sequences, and the error text quotes them.
 RUNS: dict[tuple[str, ...], list[list[str]]] = {
-    ("bench",): [["--size", FOREIGN]],
+    ("bench",): [["--size", FOREIGN], ["--only", FOREIGN]],
     ("completion",): [[FOREIGN]],
     ("consumer", "info"): [["S", "D"], ["S", "D", "--json"]],
     ("consumer", "lag"): [["S"], ["S", "--json"], []],

@@ -1,33 +1,54 @@
-"""`jetarrow bench`: measure publishing, reading and fetching against a server."""
+"""`jetarrow bench`: the figures of the repository's benches against the user's server, and the limit that each met."""
 
 from __future__ import annotations
 
-import time
+import asyncio
+import contextlib
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
-from statistics import median
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jetarrow.cli import output
 from jetarrow.cli.arguments import Storage
-from jetarrow.cli.json_shape import array_of
+from jetarrow.cli.bench_measure import Plan, Report, measure
+from jetarrow.cli.bench_meters import Link, ServerCpu
+from jetarrow.cli.bench_rows import ROWS, Row
+from jetarrow.cli.json_shape import an_object
 from jetarrow.cli.output import Column
 from jetarrow.cli.session import Session
 from jetarrow.cli.subcommand import verb
-from jetarrow.cli.units import show_count, show_size, size
+from jetarrow.cli.units import show_count, show_size, size, span
 
 if TYPE_CHECKING:
+    import jetarrow.sync
     from jetarrow.sync import JetStream
 
-# Messages of the step that awaits each ack.
-_ONE_BY_ONE = 500
-# Messages per fetch.
-_BATCH = 10_000
+_ROW = (
+    "name messages seconds per_second bytes_per_second median_ms client_cpu client_thread bandwidth round_trips"
+    " server_cpu limit reason advice"
+)
+_SHAPE = an_object(
+    "server size storage replicas round_trip_ms up_bytes_per_second down_bytes_per_second"
+    + "".join(f" rows[].{key}" for key in _ROW.split())
+)
 
 
-_SHAPE = array_of("step messages seconds per_second bytes_per_second median_ms")
+def _percent(part: float | None) -> str:
+    return "" if part is None else f"{part * 100:.0f}%"
+
+
+_COLUMNS = (
+    Column("name", "Row"),
+    Column("messages", "Messages"),
+    Column("per_second", "Messages/s", show_count),
+    Column("bytes_per_second", "Payload/s", show_size),
+    Column("median_ms", "Median ms", lambda ms: "" if ms is None else f"{ms:.2f}"),
+    Column("client_cpu", "Client", _percent),
+    Column("server_cpu", "Server", _percent),
+    Column("limit", "Limit"),
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,99 +58,153 @@ def add_to(app: typer.Typer) -> None:
 
 def bench(
     session: Session,
-    msgs: Annotated[int, typer.Option(help="Number of messages.", min=1)] = 100_000,
+    msgs: Annotated[int, typer.Option(help="Maximum number of messages of a row.", min=1)] = 100_000,
     size_: Annotated[str, typer.Option("--size", help="Size of a payload.", metavar="SIZE")] = "128B",
+    seconds: Annotated[
+        Any, typer.Option(help="Maximum time that a row is measured.", parser=span, metavar="SPAN")
+    ] = "5s",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Only this row: {', '.join(row.name for row in ROWS)}.", metavar="NAME"),
+    ] = None,
     storage: Storage = "file",
     replicas: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=5)] = 1,
+    system_context: Annotated[
+        str | None,
+        typer.Option("--system-context", help="A context of the system account, for the server's CPU.", metavar="NAME"),
+    ] = None,
 ) -> None:
-    """Measures publishing, reading and fetching with a temporary stream, which is removed at the end."""
+    """Measures publishing, reading, fetching, requests and key-value with a temporary stream and bucket.
+
+    Each row has the limit that it met: client CPU, server, link, "not client or link", or "unknown", with the measured
+    parts that show it. Stream and bucket are deleted at the end.
+    """
+    payload = b"x" * size(size_)
+    if not seconds > 0:
+        raise typer.BadParameter("it must be longer than 0s.", param_hint="--seconds")
+    name = f"JETARROW_BENCH_{uuid.uuid4().hex[:8]}"
+    plan = Plan(name, payload, msgs, seconds, storage, replicas, _chosen(only))
+    with session.system_client(system_context) as system, _server_cpu(session, system) as server_cpu:
+        rows: list[dict[str, Any]] = []
+        try:
+            link = _measured(session, plan, server_cpu, rows)
+        except BaseException:
+            # The rows before an error or Ctrl-C are whole.
+            if rows and not session.as_json:
+                _write_rows(rows)
+            raise
+    _write(session, plan, link, rows)
+
+
+def _chosen(only: list[str] | None) -> tuple[Row, ...]:
+    known = {row.name: row for row in ROWS}
+    for name in only or ():
+        if name not in known:
+            raise typer.BadParameter(f"{name!r} is no row: give one of {', '.join(known)}.", param_hint="--only")
+    return tuple(row for row in ROWS if not only or row.name in only)
+
+
+@contextlib.contextmanager
+def _server_cpu(
+    session: Session, system: jetarrow.sync.Client | None, *, may_refuse: bool = False
+) -> Iterator[ServerCpu | None]:
+    """Read the CPU of servers in the block; None if the user may not request it."""
+    from jetarrow.core.errors import Error
+    from jetarrow.core.system_errors import SystemAccountError
+
+    if system is None:
+        # Without the remark of a user that may not publish to the system's subjects.
+        with session.connect(error_cb=lambda _: None) as own, _server_cpu(session, own, may_refuse=True) as found:
+            yield found
+        return
+    requests = system.system(timeout=session.given.get("timeout") or 1.0)
+
+    def ask(server: str) -> tuple[float, int] | None:
+        try:
+            (answer,) = requests.varz(server=server)
+        except (Error, TimeoutError, OSError):
+            return None
+        return answer.data.cpu / 100, max(1, answer.data.cores)
+
+    try:
+        requests.ping()
+    except SystemAccountError:
+        if not may_refuse:
+            raise
+        yield None
+        return
+    cpu = ServerCpu(ask)
+    with cpu.reading():
+        yield cpu
+
+
+def _measured(session: Session, plan: Plan, server_cpu: ServerCpu | None, rows: list[dict[str, Any]]) -> Link:
+    js = session.js
+    connect = {**session.address(), **session.options(), "name": "jetarrow"}
+    with session.progress("messages") as bar:
+
+        def reports(row: Row) -> Report:
+            task = bar.add_task(row.name, total=plan.most_of(row))
+            return lambda done: bar.update(task, completed=done)
+
+        try:
+            # Within the block, because a signal may arrive before the response.
+            js.add_stream(
+                name=plan.name,
+                subjects=[plan.name],
+                storage=plan.storage,
+                num_replicas=plan.replicas,
+                description="temporary stream of jetarrow bench",
+            )
+            options = session.jetstream_options()
+            return asyncio.run(
+                measure(plan, connect, jetstream=options, server_cpu=server_cpu, reports=reports, results=rows)
+            )
+        finally:
+            _delete(session, js, plan.name)
+
+
+def _delete(session: Session, js: JetStream, name: str) -> None:
+    """Delete stream and bucket, and name those that could not be deleted."""
     from jetarrow.js.errors import NotFoundError
 
-    length = size(size_)
-    js, name = session.js, f"JETARROW_BENCH_{uuid.uuid4().hex[:8]}"
-    steps = _Steps(session, js, name, msgs, b"x" * length)
-    try:
-        # Within the block, because a signal may arrive before the response.
-        js.add_stream(name=name, subjects=[name], storage=storage, num_replicas=replicas)
-        rows = [
-            steps.measured("publish_batch", steps.publish, msgs),
-            steps.measured("read", steps.read, msgs),
-            steps.measured("fetch_batch + ack", steps.fetch, msgs),
-            steps.measured("publish, one by one", steps.one_by_one, min(msgs, _ONE_BY_ONE)),
-        ]
-    finally:
-        with suppress(NotFoundError):
-            js.delete_stream(name)
-    columns = (
-        Column("step", "Step"),
-        Column("messages", "Messages"),
-        Column("seconds", "Seconds", lambda seconds: f"{seconds:.2f}"),
-        Column("per_second", "Messages/s", show_count),
-        Column("bytes_per_second", "Payload/s", show_size),
-        Column("median_ms", "Median ms", lambda ms: "" if ms is None else f"{ms:.2f}"),
+    for stream in (name, f"KV_{name}"):
+        try:
+            js.delete_stream(stream)
+        except NotFoundError:
+            pass
+        except Exception as error:
+            session.say(f"warning: could not delete stream {stream}: {error}; run jetarrow stream rm {stream} --yes")
+
+
+def _write(session: Session, plan: Plan, link: Link, rows: list[dict[str, Any]]) -> None:
+    version = str(session.nc._server_info.get("version") or "")
+    value = {
+        "server": version,
+        "size": len(plan.payload),
+        "storage": plan.storage,
+        "replicas": plan.replicas,
+        "round_trip_ms": link.round_trip * 1000,
+        "up_bytes_per_second": link.up,
+        "down_bytes_per_second": link.down,
+        "rows": rows,
+    }
+    if session.as_json:
+        output.json_document(value)
+        return
+    _write_rows(rows)
+    ways = ", ".join(
+        f"{show_size(rate)}/s {way} the server" for way, rate in (("to", link.up), ("from", link.down)) if rate
     )
-    session.rows(rows, columns, "")
-    session.say(f"{show_size(length)} per message, storage {storage}, server {session.nc.connected_server_version}")
+    options = f"storage {plan.storage}, replicas {plan.replicas}, server {version}"
+    session.say(
+        f"{show_size(len(plan.payload))} per message, {options}; round trip {link.round_trip * 1000:.2f} ms;"
+        f" without a stream {ways or 'not measured'}"
+    )
 
 
-class _Steps:
-    def __init__(self, session: Session, js: JetStream, name: str, msgs: int, payload: bytes) -> None:
-        self._session = session
-        self._js = js
-        self._name = name
-        self._msgs = msgs
-        self._payload = payload
-
-    def measured(self, step: str, run: Callable[[Callable[[int], None]], float | None], count: int) -> dict[str, Any]:
-        """Run one step with a progress bar. `run` returns the median time per message in milliseconds, or None."""
-        with self._session.progress("messages") as bar:
-            task = bar.add_task(step, total=count)
-            begin = time.perf_counter()
-            middle = run(lambda done: bar.update(task, completed=done))
-            seconds = time.perf_counter() - begin
-            bar.update(task, completed=count)
-        rate = count / seconds
-        return {
-            "step": step,
-            "messages": count,
-            "seconds": seconds,
-            "per_second": rate,
-            "bytes_per_second": rate * len(self._payload),
-            "median_ms": middle,
-        }
-
-    def publish(self, report: Callable[[int], None]) -> None:
-        """Publish all messages in one batch. The list repeats one payload, so its memory is small."""
-        payloads = [self._payload] * self._msgs
-        result = self._js.publish_batch(self._name, payloads, progress=lambda done, _total: report(done))
-        result.raise_for_errors()
-
-    def read(self, report: Callable[[int], None]) -> None:
-        """Read the whole stream into Arrow."""
-        done = 0
-        for batch in self._js.read(self._name):
-            done += len(batch)
-            report(done)
-
-    def fetch(self, report: Callable[[int], None]) -> None:
-        """Fetch through a consumer and acknowledge each batch."""
-        sub, done = self._js.pull_subscribe(self._name, stream=self._name), 0
-        while done < self._msgs:
-            batch = sub.fetch_batch(_BATCH, timeout=5)
-            if not len(batch):
-                raise RuntimeError(
-                    f"could not fetch {self._msgs - done:,} of {self._msgs:,} messages: none arrived within 5 s"
-                )
-            batch.ack()
-            done += len(batch)
-            report(done)
-
-    def one_by_one(self, report: Callable[[int], None]) -> float:
-        """Publish messages one by one, each after the ack of the one before."""
-        waits = []
-        for done in range(1, min(self._msgs, _ONE_BY_ONE) + 1):
-            begin = time.perf_counter()
-            self._js.publish(self._name, self._payload)
-            waits.append(time.perf_counter() - begin)
-            report(done)
-        return median(waits) * 1000
+def _write_rows(rows: list[dict[str, Any]]) -> None:
+    """Write the table, and a line for the limit of each row."""
+    output.console().print(output.table_of(rows, _COLUMNS))
+    for row in rows:
+        output.line(f"{row['name']}: {row['limit']} ({row['reason']}) -> {row['advice']}")

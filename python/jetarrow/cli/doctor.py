@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +19,6 @@ from jetarrow.jetstream.doctor.thresholds import Thresholds
 if TYPE_CHECKING:
     from rich.table import Table
 
-    import jetarrow.sync
     from jetarrow.jetstream.api_errors import JetStreamNotEnabledError
 from jetarrow.jetstream.doctor.finding import Findings
 
@@ -78,7 +75,7 @@ def doctor(
         certificate=certificate,
         measure=measure,
     )
-    with _system(session, system_context) as system:
+    with session.system_client(system_context) as system:
         try:
             found = session.js.doctor(stream, system=system, thresholds=thresholds)
         except JetStreamNotEnabledError as error:
@@ -90,17 +87,6 @@ def doctor(
         _write(session, found)
     if found.worst in _EXIT_CODES:
         raise typer.Exit(_EXIT_CODES[found.worst])
-
-
-@contextlib.contextmanager
-def _system(session: Session, context: str | None) -> Iterator[jetarrow.sync.Client | None]:
-    """A connection of the system account, if a context is named."""
-    if context is None:
-        yield None
-        return
-    given = {**dict.fromkeys(session.given), "context": context, "timeout": session.given.get("timeout")}
-    with Session(as_json=session.as_json, given=given) as other:
-        yield other.nc
 
 
 def _write(session: Session, found: Findings) -> None:

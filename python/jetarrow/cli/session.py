@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,8 @@ class Session:
         self.as_json = as_json
         self.given = given
         self._nc: jetarrow.sync.Client | None = None
+        # Passwords that were typed, so that several connections need one prompt.
+        self._typed: dict[str, str] = {}
 
     def __enter__(self) -> Session:
         return self
@@ -70,6 +72,20 @@ class Session:
                 raise RuntimeError(str(error)) from error
             raise
 
+    @contextmanager
+    def system_client(self, context: str | None) -> Iterator[jetarrow.sync.Client | None]:
+        """Open a connection of the system account in the block; None without a context.
+
+        Args:
+            context: Name of a context of the system account.
+        """
+        if context is None:
+            yield None
+            return
+        given = {**dict.fromkeys(self.given), "context": context, "timeout": self.given.get("timeout")}
+        with Session(as_json=self.as_json, given=given) as other:
+            yield other.nc
+
     def _warn(self, error: Exception) -> None:
         # Errors of the first connect are part of the error that ends the command.
         if self._nc is not None:
@@ -86,10 +102,14 @@ class Session:
         Args:
             nc: The connection.
         """
+        return nc.jetstream(**self.jetstream_options())
+
+    def jetstream_options(self) -> dict[str, Any]:
+        """Return the options of `nc.jetstream`."""
         options: dict[str, Any] = {"timeout": self.given.get("timeout") or 5.0}
         if domain := self.given.get("domain"):
             options["domain"] = domain
-        return nc.jetstream(**options)
+        return options
 
     def address(self) -> dict[str, Any]:
         """Return the server address as options of `connect`: servers, a context, or both.
@@ -145,8 +165,10 @@ class Session:
             return Path(file).expanduser().read_text("utf-8").rstrip("\r\n")
         if (password := os.environ.get("NATS_PASSWORD")) is not None:
             return password
-        if sys.stdin.isatty():
-            return getpass.getpass(f"Password of {terminal.one_line(user)}: ")
+        if user not in self._typed and sys.stdin.isatty():
+            self._typed[user] = getpass.getpass(f"Password of {terminal.one_line(user)}: ")
+        if user in self._typed:
+            return self._typed[user]
         raise typer.BadParameter("give --password-file or $NATS_PASSWORD.", param_hint="--user")
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], empty: str) -> None:
