@@ -37,8 +37,8 @@ async def test_at_each_request(js: JetStreamContext, nats_url: str, tmp_path: Pa
             await js.delete_stream(name) if name in [each async for each in js.stream_names()] else None
             await js.add_stream(name=name, subjects=[f"{name}.>"], retention=retention)
             if durable:
-                # Messages that a failed run fetched are redelivered after 0.5 s.
-                await js.add_consumer(name, durable_name=durable, ack_policy="explicit", ack_wait=0.5)
+                # Messages that a failed run fetched are redelivered after 0.2 s.
+                await js.add_consumer(name, durable_name=durable, ack_policy="explicit", ack_wait=0.2)
             await fill(js, name, 13)
 
         async def verb() -> None:
