@@ -10,6 +10,7 @@ import subprocess
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import jetarrow
 import jetarrow.sync
@@ -20,6 +21,8 @@ from jetarrow.errors import UnsupportedError
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
+# A client of a server that a test kills: by default it would wait 2 s between two attempts to reconnect.
+EAGER: dict[str, Any] = {"reconnect_time_wait": 0.05, "max_reconnect_attempts": -1}
 # The server that development uses; `make test-servers` brings older ones.
 NEWEST = (2, 15)
 
@@ -98,15 +101,15 @@ def own_server() -> Iterator[NatsServer]:
 
 @pytest.fixture
 async def own(own_server: NatsServer) -> AsyncIterator[JetStreamContext]:
-    """A context on a server that no other test uses."""
-    async with await jetarrow.connect(own_server.url) as nc:
+    """A context on a server that no other test uses; it reconnects soon."""
+    async with await jetarrow.connect(own_server.url, **EAGER) as nc:
         yield nc.jetstream()
 
 
 @pytest.fixture
 def own_sync(own_server: NatsServer) -> Iterator[jetarrow.sync.JetStream]:
     """As `own`, without a loop."""
-    with jetarrow.sync.connect(own_server.url) as nc:
+    with jetarrow.sync.connect(own_server.url, **EAGER) as nc:
         yield nc.jetstream()
 
 

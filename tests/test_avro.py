@@ -129,7 +129,7 @@ def same(found: Any, wanted: Any) -> bool:
 def test_random_data_of_fastavro_are_read_and_ours_by_it(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     numbers = itertools.count()
 
-    @bounded(250)
+    @bounded(120)
     @given(st.data(), RECORDS)
     def both_ways(data: st.DataObject, drawn: tuple[Any, st.SearchStrategy[Any]]) -> None:
         schema, values = drawn

@@ -198,13 +198,15 @@ async def test_messages_without_an_ack_are_resent_only_with_ids(
         swallowed = await nc.subscribe("late.a")
         await nc.flush()
         msg_ids = [f"id-{n}" for n in range(50)] if ids else None
+        # Messages with ids are resent within 3 s; without them the whole timeout passes.
+        timeout = 6 if ids else 4
         begun = time.monotonic()
         if verb == "publish":
-            call = asyncio.ensure_future(js.publish("late.a", b"x", timeout=6, msg_id="id" if ids else None))
+            call = asyncio.ensure_future(js.publish("late.a", b"x", timeout=timeout, msg_id="id" if ids else None))
             await swallowed.next_msg(5)
         else:
             rows = [b"%d" % n for n in range(50)]
-            call = asyncio.ensure_future(js.publish_batch("late.a", rows, timeout=6, msg_ids=msg_ids))
+            call = asyncio.ensure_future(js.publish_batch("late.a", rows, timeout=timeout, msg_ids=msg_ids))
             for _ in rows:
                 await swallowed.next_msg(5)
         await swallowed.unsubscribe()
@@ -219,4 +221,4 @@ async def test_messages_without_an_ack_are_resent_only_with_ids(
             if ids:
                 assert result.seqs.to_pylist() == list(range(1, 51))
         took = time.monotonic() - begun
-        assert took < 6 if ids else took >= 6
+        assert took < timeout if ids else took >= timeout

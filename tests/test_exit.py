@@ -7,11 +7,14 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from subprocess import PIPE
 
 import jetarrow
 import pytest
 from jetarrow.server import NatsServer
+
+from .forks import Forks
 
 PROGRAM = """
 import asyncio, sys, time
@@ -66,23 +69,32 @@ print(time.time())
 """
 
 
-def run(program: str, *arguments: str) -> float:
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with Forks("asyncio", "jetarrow", "jetarrow.sync") as forks:
+        yield forks
+
+
+def run(forks: Forks, program: str, *arguments: str) -> float:
     """Runs the program and returns how many seconds it took from its last line to its end."""
-    command = [sys.executable, "-W", "default", "-c", program, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    end = time.time()
-    assert (done.returncode, done.stderr) == (0, "")
-    return end - float(done.stdout)
+    child = forks.start(program, *arguments)
+    try:
+        status = child.wait(30)
+        end = time.time()
+        assert (status, child.stderr.read()) == (0, "")
+        return end - float(child.stdout.read())
+    finally:
+        child.kill()
 
 
 @pytest.mark.parametrize("ending", ["drain", "close", "nothing"])
-async def test_core_messages_are_sent(nats_url: str, ending: str) -> None:
+async def test_core_messages_are_sent(forks: Forks, nats_url: str, ending: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         for _ in range(20):
             subject = f"exit.{uuid.uuid4().hex}"
             sub = await nc.subscribe(subject)
             await nc.flush()
-            assert run(PROGRAM, nats_url, subject, ending) < 2
+            assert run(forks, PROGRAM, nats_url, subject, ending) < 2
             await nc.flush()
             numbers = [int((await sub.next_msg(timeout=5)).data) for _ in range(10_000)]
             assert numbers == list(range(10_000))
@@ -90,23 +102,23 @@ async def test_core_messages_are_sent(nats_url: str, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["drain", "close", "nothing"])
-async def test_core_messages_are_sent_blocking(nats_url: str, ending: str) -> None:
+async def test_core_messages_are_sent_blocking(forks: Forks, nats_url: str, ending: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         for _ in range(3):
             subject = f"exit.{uuid.uuid4().hex}"
             sub = await nc.subscribe(subject)
             await nc.flush()
-            assert run(BLOCKING, nats_url, subject, ending) < 2
+            assert run(forks, BLOCKING, nats_url, subject, ending) < 2
             await nc.flush()
             assert (sub.pending_msgs, sub.dropped) == (10_000, 0)
             await sub.unsubscribe()
 
 
 @pytest.mark.parametrize("ending", ["close", "nothing"])
-async def test_stream_messages_are_sent(nats_url: str, stream: str, ending: str) -> None:
+async def test_stream_messages_are_sent(forks: Forks, nats_url: str, stream: str, ending: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         for times in range(1, 4):
-            assert run(STREAM, nats_url, f"{stream}.a", ending) < 2
+            assert run(forks, STREAM, nats_url, f"{stream}.a", ending) < 2
             state = (await nc.jetstream().stream_info(stream)).state
             assert state.messages == 2_000 * times
 

@@ -18,7 +18,7 @@ import pytest
 from polars.io.plugins import register_io_source
 
 ROWS = 200
-CHAINS = int(os.environ.get("JETARROW_CHAINS", "1000"))
+CHAINS = int(os.environ.get("JETARROW_CHAINS", "500"))
 # Chains that polars gets wrong for every Python source (docs/state.md): 1 in 80.
 MOST_WRONG_BY_POLARS = CHAINS // 20
 SCHEMA = {"n": "BIGINT", "m": "BIGINT", "name": "STRING"}

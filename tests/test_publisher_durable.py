@@ -252,7 +252,7 @@ async def test_a_stream_has_one_loop(js: JetStreamContext, stream: str) -> None:
     async with js.publisher(durable=True) as publisher:
         await (await publisher.publish(b"x", subject=f"{stream}.a"))
         tasks = alive_tasks()
-        for _ in range(20):
+        for _ in range(8):
             with pytest.raises(errors.Error):
                 await (await publisher.publish(b"x", subject="not.stored", expected_stream=stream))
         config = (await js.stream_info(stream)).config

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import jetarrow.sync
 import pytest
+from jetarrow import _store_lock
 from jetarrow.errors import StoreLockedError
 from jetarrow.server import NatsServer
 
@@ -22,6 +23,13 @@ from .tools import alive, wait_until
 
 posix = pytest.mark.skipif(os.name != "posix", reason="a child process inherits no lock here")
 LOCK_FILE = "jetarrow.lock"
+quickly = pytest.mark.usefixtures("short_wait")
+
+
+@pytest.fixture
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shortens the wait of a start for a store that another server does not release."""
+    monkeypatch.setattr(_store_lock, "_WAIT", 0.1)
 
 
 def messages(server: NatsServer) -> list[bytes]:
@@ -60,12 +68,14 @@ def test_another_path_to_the_store_is_refused_too(tmp_path: Path) -> None:
             NatsServer(tmp_path / "link").start()
 
 
+@quickly
 def test_temporary_store_is_refused_too() -> None:
     with NatsServer() as first, pytest.raises(StoreLockedError):
         NatsServer(first.store_dir).start()
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "restart"])
+@quickly
 def test_same_server_starts_again_and_keeps_its_store(how: str, tmp_path: Path) -> None:
     with NatsServer(tmp_path) as server:
         publish(server, b"kept")
@@ -78,6 +88,7 @@ def test_same_server_starts_again_and_keeps_its_store(how: str, tmp_path: Path) 
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no SIGSTOP here")
+@quickly
 def test_paused_server_keeps_its_store(tmp_path: Path) -> None:
     with NatsServer(tmp_path) as server:
         server.pause()
@@ -88,6 +99,7 @@ def test_paused_server_keeps_its_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
+@quickly
 def test_store_is_free_between_stop_and_start(how: str, tmp_path: Path) -> None:
     with NatsServer(tmp_path) as first:
         getattr(first, how)()
@@ -118,6 +130,7 @@ def test_copy_of_a_store_starts_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b"x" * 100_000])
+@quickly
 def test_lock_file_of_any_content_is_replaced(content: bytes, tmp_path: Path) -> None:
     (tmp_path / LOCK_FILE).write_bytes(content)
     with NatsServer(tmp_path) as server:

@@ -22,6 +22,7 @@ from typing import Any
 
 import jetarrow.sync
 from jetarrow.aio.client import Client
+from jetarrow.errors import Error
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
@@ -164,9 +165,27 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def wait_for_leader(url: str, **options: Any) -> None:
+    """Returns once the cluster of this server has elected the leader of JetStream's API.
+
+    Before that, a request to the API gets no response, and a test would wait for the request's timeout.
+    """
+    deadline = time.monotonic() + PATIENCE
+    with jetarrow.sync.connect(url, **options) as nc:
+        while True:
+            try:
+                nc.request("$JS.API.INFO", timeout=0.1)
+                return
+            except Error:
+                assert time.monotonic() < deadline, f"no leader within {PATIENCE} s"
+
+
 @contextlib.contextmanager
 def cluster(count: int = 3, more: str = "") -> Iterator[dict[str, NatsServer]]:
-    """Servers of one cluster, by name; `more` is added to their configuration."""
+    """Servers of one cluster with a leader, by name; `more` is added to their configuration.
+
+    With accounts in `more` there may be no leader yet.
+    """
     routes = free_ports(count)
     listed = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
     with contextlib.ExitStack() as stack:
@@ -178,6 +197,8 @@ def cluster(count: int = 3, more: str = "") -> Iterator[dict[str, NatsServer]]:
                 f"{more}\n"
             )
             servers[f"n{number}"] = stack.enter_context(NatsServer(config=config))
+        if "accounts" not in more:
+            wait_for_leader(servers["n0"].url)
         yield servers
 
 

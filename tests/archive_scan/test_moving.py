@@ -20,7 +20,7 @@ from jetarrow.js.errors import SinkError
 
 from .tools import KINDS, archive, collected, publish, sink
 
-SCANS = 60
+SCANS = 30
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from jetarrow.jetstream.doctor.system import VARZ
 from jetarrow.server import NatsServer
 
 from ..connect.conftest import Authority
-from ..tools import free_ports
+from ..tools import free_ports, wait_for_leader
 
 SERVERS = Path(__file__).parents[2] / ".servers"
 ACCOUNTS = """
@@ -152,6 +152,7 @@ def cluster_of(programs: list[Path], monkeypatch: pytest.MonkeyPatch) -> Iterato
             cluster = f"name: C, listen: 127.0.0.1:{port}, routes: [{routes}], no_advertise: true"
             config = f"server_name: n{number}\n{ALWAYS}cluster {{ {cluster} }}"
             servers.append(stack.enter_context(NatsServer(config=config)))
+        wait_for_leader(servers[0].url, user="app", password="pw")
         yield servers
 
 

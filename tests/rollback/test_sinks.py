@@ -253,14 +253,15 @@ async def test_a_work_queue_goes_back_while_rows_are_fetched(
 ) -> None:
     """The sink acknowledges no new message before it is written."""
     folder = tmp_path / "archive"
-    options: dict[str, Any] = {"durable": "archive", "rows": 10 * COUNT, "follow": True, "on_rollback": "continue"}
-    async with sink_of(queue, kind, folder, seconds=1, **options) as sink:
+    options: dict[str, Any] = {"durable": "archive", "follow": True, "on_rollback": "continue"}
+    async with sink_of(queue, kind, folder, rows=1, **options) as sink:
         # Creates the consumer, which the copy contains.
         assert (await sink.step()).rows == 1
+    options["rows"] = 10 * COUNT
     new = {"behind": 10, "past": 2 * COUNT}[since]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        async with sink_of(queue, kind, folder, seconds=5, **options) as sink:
+        async with sink_of(queue, kind, folder, seconds=2, **options) as sink:
             async with restored(own_server, tmp_path, since):
                 stepping = asyncio.ensure_future(sink.step())
                 # The messages are fetched and not acknowledged.
@@ -280,9 +281,10 @@ async def test_a_work_queue_goes_back_between_commit_and_acknowledgement(
     own_server: NatsServer, queue: JetStreamContext, tmp_path: Path, since: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "archive"
-    options: dict[str, Any] = {"durable": "archive", "rows": 10 * COUNT, "follow": True, "on_rollback": "continue"}
-    async with sink_of(queue, "parquet", folder, seconds=1, **options) as sink:
+    options: dict[str, Any] = {"durable": "archive", "follow": True, "on_rollback": "continue"}
+    async with sink_of(queue, "parquet", folder, rows=1, **options) as sink:
         assert (await sink.step()).rows == 1
+    options["rows"] = 10 * COUNT
     copy = Copy(own_server, tmp_path / "copy")
     await with_other_client(own_server, lambda other: publish(other, COUNT))
     await asyncio.to_thread(copy.take)
@@ -302,7 +304,7 @@ async def test_a_work_queue_goes_back_between_commit_and_acknowledgement(
     new = {"behind": 10, "past": 2 * COUNT}[since]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        async with sink_of(queue, "parquet", folder, seconds=2, **options) as sink:
+        async with sink_of(queue, "parquet", folder, seconds=0.5, **options) as sink:
             await archive_until(sink, "parquet", folder, {f"new {number}" for number in range(new)})
     assert back
     found = [word for _, word in rows("parquet", folder) if word.startswith("new")]
@@ -322,11 +324,11 @@ async def test_a_sink_with_keys_replaces_the_rows_of_the_lost_history(
         assert [seq for seq, _ in rows(kind, folder)] == list(range(COUNT + 1, 2 * COUNT + 1))
     with pytest.raises(StreamRolledBackError):
         await sink_of(js, kind, folder, merge="upsert", key=["data"]).run()
-    sink = sink_of(js, kind, folder, rows=7, **options)
+    sink = sink_of(js, kind, folder, rows=40, **options)
     with pytest.warns(UserWarning, match="was rolled back"):
         await sink.step()
     # The first commit removes all rows of the former history.
-    assert [seq for seq, _ in rows(kind, folder)] == list(range(1, 8))
+    assert [seq for seq, _ in rows(kind, folder)] == list(range(1, 41))
     await sink.run()
     messages = (await js.read(STREAM).read_all()).select(["seq", "data"]).to_pylist()
     last = {message["data"].decode(): message["seq"] for message in messages}

@@ -32,7 +32,7 @@ KEYS: dict[str, dict[str, Any]] = {
 }
 MARKERS = ({"KV-Operation": "DEL"}, {"KV-Operation": "PURGE"}, {"Nats-Marker-Reason": "MaxAge"})
 # Messages that come before each kill.
-PIECE = 60
+PIECE = 30
 
 Message = tuple[str, dict[str, str] | None, bytes]
 

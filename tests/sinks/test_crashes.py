@@ -10,6 +10,7 @@ from typing import Any
 import jetarrow
 import pytest
 from jetarrow.jetstream.sinks import lock as lock_module
+from jetarrow.jetstream.sinks import source as source_module
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import SinkLockedError
 from pyarrow.fs import FileSelector, PyFileSystem
@@ -22,8 +23,12 @@ from .tools import SCHEMA, fill, readings, seqs
 
 
 @pytest.mark.parametrize("durable", [None, "archive"])
-async def test_at_each_request(js: JetStreamContext, nats_url: str, tmp_path: Path, durable: str | None) -> None:
+async def test_at_each_request(
+    js: JetStreamContext, nats_url: str, tmp_path: Path, durable: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every row that the stream had is in the archive once the sink is run again; none of a work queue is lost."""
+    # The end of a queue is found by a fetch that gets nothing for this time, in each of the runs.
+    monkeypatch.setattr(source_module, "POLL", 0.05)
     folder = tmp_path / "archive"
     name = f"CRASH{'QUEUE' if durable else 'ROWS'}"
     retention = "workqueue" if durable else "limits"
@@ -37,8 +42,8 @@ async def test_at_each_request(js: JetStreamContext, nats_url: str, tmp_path: Pa
             await js.delete_stream(name) if name in [each async for each in js.stream_names()] else None
             await js.add_stream(name=name, subjects=[f"{name}.>"], retention=retention)
             if durable:
-                # Messages that a failed run fetched are redelivered after 0.5 s.
-                await js.add_consumer(name, durable_name=durable, ack_policy="explicit", ack_wait=0.5)
+                # Messages that a failed run fetched are redelivered after 0.2 s.
+                await js.add_consumer(name, durable_name=durable, ack_policy="explicit", ack_wait=0.2)
             await fill(js, name, 13)
 
         async def verb() -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from ..sinks.test_partitions import write
 
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 VALUES: dict[str, tuple[pa.DataType, str, list[Any]]] = {
     "text": (
         pa.string(),

@@ -179,7 +179,7 @@ def test_replay_with_the_same_partitions_passes_no_row_to_the_driver(
     assert contents(stored(query.name)) == Counter(rows)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 @pytest.mark.usefixtures("calls_of_five")
 def test_any_executions_store_each_row_once(streams: Streams, stored: Read, data: st.DataObject) -> None:

@@ -298,6 +298,8 @@ def _next(subscription: Any) -> Any:
         return None
 
 
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("chosen", ["fail", "continue"])
 def test_through_spark(
     spark: SparkSession, streams: Streams, own_server: NatsServer, tmp_path: Path, chosen: str

@@ -1,15 +1,13 @@
 """Every call of `jetarrow.sync` that blocks, made while the server is frozen.
 
-As a program, for Ctrl-C: `python -m tests.survive.calls <name> <url> <pid of the server>`. It prints `go` once the
-server is frozen and the call is made, then what became of it and when, then whether the client still works once the
-server does.
+For Ctrl-C a program calls `main(name, url, pid of the server)`. It prints `go` once the server is frozen and the call
+is made, then what became of it and when, then whether the client still works once the server does.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from typing import Any
 
@@ -31,7 +29,3 @@ def main(name: str, url: str, pid: str) -> None:
     print(outcome, time.monotonic(), flush=True)
     os.kill(at.pid, signal.SIGCONT)
     print(at.js.publish(at.subject, b"still alive", timeout=LONG).stream, flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
+import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import jetarrow.sync
 import pyarrow as pa
@@ -18,6 +16,7 @@ import pytest
 from jetarrow.js.api import AckKind
 from jetarrow.server import NatsServer
 
+from ..forks import Forks
 from ..tools import wait_until_blocked
 from .calls import CALLS, COVERED, Setting
 
@@ -31,30 +30,34 @@ def server() -> Iterator[NatsServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with Forks("tests.survive.calls") as forks:
+        yield forks
+
+
 @pytest.mark.parametrize("name", CALLS)
-def test_ctrl_c(server: NatsServer, name: str) -> None:
+def test_ctrl_c(server: NatsServer, forks: Forks, name: str) -> None:
     """SIGINT interrupts every blocking call within 0.5 s, and the process then exits with 0."""
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "tests.survive.calls", name, server.url, str(server.pid)]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        try:
-            assert child.stdout.readline() == "go\n"
-            # The signal must arrive inside the call: other code would be interrupted as well.
-            wait_until_blocked(child.pid)
-            pressed = time.monotonic()
-            child.send_signal(signal.SIGINT)
-            line = child.stdout.readline()
-            assert len(line.split()) == 2, line
-            outcome, at = line.split()
-            assert (outcome, float(at) > pressed) == (OTHERWISE.get(name, "KeyboardInterrupt"), True)
-            assert float(at) - pressed < 0.5
-            assert child.stdout.readline() == f"{name}\n"
-            # The interrupted call does not delay the exit.
-            assert child.wait(10) == 0
-        finally:
-            server.resume()
-            child.kill()
+    program = "import sys; from tests.survive.calls import main; main(*sys.argv[1:])"
+    child = forks.start(program, name, server.url, str(server.pid))
+    try:
+        assert child.stdout.readline() == "go\n", child.stderr.read()
+        # The signal must arrive inside the call: other code would be interrupted as well.
+        wait_until_blocked(child.pid)
+        pressed = time.monotonic()
+        os.kill(child.pid, signal.SIGINT)
+        line = child.stdout.readline()
+        assert len(line.split()) == 2, line
+        outcome, at = line.split()
+        assert (outcome, float(at) > pressed) == (OTHERWISE.get(name, "KeyboardInterrupt"), True)
+        assert float(at) - pressed < 0.5
+        assert child.stdout.readline() == f"{name}\n"
+        # The interrupted call does not delay the exit.
+        assert child.wait(10) == 0
+    finally:
+        server.resume()
+        child.kill()
 
 
 def named(text: str) -> set[str]:

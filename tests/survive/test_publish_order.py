@@ -134,6 +134,9 @@ async def test_publish_ends_with_its_own_timeout(own_server: NatsServer, state: 
         with pytest.raises(jetarrow.errors.TimeoutError):
             await js.publish("s.a", b"x", timeout=0.5, msg_id=msg_id)
         assert time.monotonic() - begun < 2
+        if state == "paused":
+            # The close would wait for the server.
+            own_server.resume()
 
 
 async def test_a_batch_into_a_stalled_server_stays_in_its_byte_window(own_server: NatsServer) -> None:
@@ -184,10 +187,12 @@ async def test_a_batch_ends_in_time_when_the_server_stops_reading(own_server: Na
             # The lookup of the stream is not answered.
             with pytest.raises(jetarrow.errors.TimeoutError):
                 await asyncio.wait_for(js.publish_batch("s.a", reader, mode=mode, timeout=1), 15)
+            own_server.resume()
             return
         begun = time.monotonic()
         result = await asyncio.wait_for(js.publish_batch("s.a", reader, mode=mode, timeout=1), 30)
         assert time.monotonic() - begun < 20
+        own_server.resume()
         # The server acknowledges a fast batch only after more rows, so the outcome of the first ones is unknown.
         assert result.stored == (20 if mode == "window" else 0)
         assert (result.count, len(result.errors)) == (sent, sent - result.stored)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import jetarrow
 import jetarrow.sync
@@ -78,40 +79,53 @@ class Losing(Proxy):
         writer.close()
 
 
-async def filled(proxy: Proxy) -> Client:
+async def filled(proxy: Proxy, name: str = "S") -> Client:
+    """Connects through the proxy, and creates a stream of ten messages."""
     nc = await jetarrow.connect(proxy.url)
-    await nc.jetstream().add_stream(name="S", subjects=["s.>"])
-    await store(nc.jetstream(), "s.a", [b"x"] * 10)
+    await nc.jetstream().add_stream(name=name, subjects=[f"{name}.>"])
+    await store(nc.jetstream(), f"{name}.a", [b"x"] * 10)
     return nc
 
 
-@pytest.mark.parametrize(("follow", "lag"), [(False, False), (False, True), (True, False)])
-async def test_the_last_message_is_lost_on_its_way(own_server: NatsServer, follow: bool, lag: bool) -> None:
-    async with Losing(own_server.port, lag=lag) as proxy, await filled(proxy) as nc:
-        seqs: list[int] = []
-        async with nc.jetstream().read("S", columns=["seq"], follow=follow) as reader:
-            async for batch in reader:
-                seqs += batch.to_pyarrow().column("seq").to_pylist()
-                if len(seqs) == 10 and follow:
-                    break
-        assert (seqs, proxy.times) == (list(range(1, 11)), 0)
+async def test_the_last_message_is_lost_on_its_way(own_server: NatsServer) -> None:
+    """The cases run at once: each waits until its consumer is silent for seconds."""
+
+    async def read(name: str, *, follow: bool, lag: bool) -> None:
+        async with Losing(own_server.port, lag=lag) as proxy, await filled(proxy, name) as nc:
+            seqs: list[int] = []
+            async with nc.jetstream().read(name, columns=["seq"], follow=follow) as reader:
+                async for batch in reader:
+                    seqs += batch.to_pyarrow().column("seq").to_pylist()
+                    if len(seqs) == 10 and follow:
+                        break
+            assert (name, seqs, proxy.times) == (name, list(range(1, 11)), 0)
+
+    async def latest(name: str) -> None:
+        async with Losing(own_server.port) as proxy, await filled(proxy, name) as nc:
+            table = await nc.jetstream().latest(name).read_all()
+            assert (name, table.column("seq").to_pylist(), proxy.times) == (name, [10], 0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(read("BOUNDED", follow=False, lag=False))
+        group.create_task(read("LAG", follow=False, lag=True))
+        group.create_task(read("FOLLOW", follow=True, lag=False))
+        group.create_task(latest("LATEST"))
 
 
-async def test_latest_whose_last_message_is_lost_on_its_way(own_server: NatsServer) -> None:
-    async with Losing(own_server.port) as proxy, await filled(proxy) as nc:
-        table = await nc.jetstream().latest("S").read_all()
-        assert (table.column("seq").to_pylist(), proxy.times) == ([10], 0)
-
-
-@pytest.mark.parametrize("lag", [False, True])
-async def test_a_message_that_no_consumer_delivers(own_server: NatsServer, lag: bool) -> None:
+async def test_a_message_that_no_consumer_delivers(own_server: NatsServer) -> None:
     """The read ends with an error, instead of never."""
-    async with Losing(own_server.port, times=1_000, lag=lag) as proxy, await filled(proxy) as nc:
-        spec = ReadSpec("S", columns=["seq"], outage=5.0)
-        with pytest.raises(TimeoutError, match="at sequence 10"):
-            await Reader(nc.jetstream()._api, spec).read_all()
-        # Several consumers were tried.
-        assert proxy.times < 999
+
+    async def read(name: str, *, lag: bool) -> None:
+        async with Losing(own_server.port, times=1_000, lag=lag) as proxy, await filled(proxy, name) as nc:
+            spec = ReadSpec(name, columns=["seq"], outage=5.0)
+            with pytest.raises(TimeoutError, match="at sequence 10"):
+                await Reader(nc.jetstream()._api, spec).read_all()
+            # Several consumers were tried.
+            assert proxy.times < 999, name
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(read("SILENT", lag=False))
+        group.create_task(read("LAG", lag=True))
 
 
 async def test_a_request_that_is_over_and_nobody_said_so(own_server: NatsServer) -> None:
@@ -134,7 +148,7 @@ async def test_two_kills_during_a_read(own_server: NatsServer) -> None:
 
 
 def test_two_kills_during_an_arrow_stream(own_server: NatsServer, restarts: Restarts) -> None:
-    with jetarrow.sync.connect(own_server.url) as nc:
+    with jetarrow.sync.connect(own_server.url, reconnect_time_wait=0.05) as nc:
         js = nc.jetstream()
         js.add_stream(name="S", subjects=["s.>"])
         js.publish_batch("s.a", [b"x"] * COUNT).raise_for_errors()
@@ -150,7 +164,11 @@ def test_two_kills_during_an_arrow_stream(own_server: NatsServer, restarts: Rest
 
 async def test_two_kills_while_following(own_server: NatsServer, restarts: Restarts) -> None:
     """The messages come while they are read, and both sides live through the same restarts."""
-    async with await jetarrow.connect(own_server.url) as writer, await jetarrow.connect(own_server.url) as nc:
+    eager: dict[str, Any] = {"reconnect_time_wait": 0.05}
+    async with (
+        await jetarrow.connect(own_server.url, **eager) as writer,
+        await jetarrow.connect(own_server.url, **eager) as nc,
+    ):
         await writer.jetstream().add_stream(name="S", subjects=["s.>"])
         numbers = [str(i) for i in range(1, COUNT + 1)]
         publish = asyncio.ensure_future(writer.jetstream().publish_batch("s.a", numbers, msg_ids=numbers))

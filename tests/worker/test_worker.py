@@ -148,7 +148,7 @@ def test_long_handler_is_not_redelivered(
 
     def handle(msg: Any) -> None:
         seen.append(msg.seq)
-        time.sleep(2.5)
+        time.sleep(1.6)
 
     with running(face, nats_url, stream, handler=handle, ack_wait=1, concurrency=1, prefetch=5):
         wait_until(lambda: finished(sync_js, stream))
@@ -162,7 +162,7 @@ async def test_blocked_loop_keeps_its_messages(nats_url: str, sync_js: jetarrow.
 
         async def handle(msg: Any) -> None:
             seen.append(msg.seq)
-            time.sleep(2.5)  # noqa: ASYNC251  # blocks on purpose
+            time.sleep(1.6)  # noqa: ASYNC251  # blocks on purpose
             if len(seen) == 2:
                 worker.stop()
 
