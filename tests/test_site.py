@@ -47,6 +47,7 @@ ELSEWHERE = {
     "tables": "test_publish_table.py",
     "tables-with-keys": "sinks/test_docs.py",
     "worker": "test_worker_page.py",
+    "successors": "successors/test_docs.py",
 }
 _BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 

@@ -21,7 +21,7 @@ class _MsgBase(_message.AnyMessage):
     def headers_all(self) -> dict[str, list[str]] | None:
         """Header name to all its values; None without headers."""
 
-    def parts(self) -> tuple[str, bytes, str | None, dict[str, list[str]] | None, str | None, str | None]:
+    def _parts(self) -> tuple[str, bytes, str | None, dict[str, list[str]] | None, str | None, str | None]:
         """Return the received parts, without what a program has set.
 
         Returns:

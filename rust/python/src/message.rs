@@ -215,7 +215,7 @@ impl Msg {
 
     /// The received parts: subject, payload, reply, headers with all values, and code and description of the server's
     /// status line. None for what is absent.
-    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    fn _parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let content = &self.content;
         let reply = Some(content.reply()).filter(|reply| !reply.is_empty());
         let headers = self.headers_that_came(py)?;

@@ -106,7 +106,7 @@ class Message:
 
 def message_of(msg: Msg) -> Message:
     """Converts a message of the native core."""
-    subject, data, reply, values, code, description = msg.parts()
+    subject, data, reply, values, code, description = msg._parts()
     headers = None
     if values is not None:
         headers = object.__new__(Headers)
