@@ -28,6 +28,7 @@ async def test_five_hundred_clients_spread_over_the_jitter(own_server: NatsServe
     async def reconnected() -> None:
         back.append(loop.time())
 
+    begin = loop.time()
     clients = await asyncio.gather(
         *(
             jetarrow.connect(
@@ -41,6 +42,8 @@ async def test_five_hundred_clients_spread_over_the_jitter(own_server: NatsServe
             for _ in range(CLIENTS)
         )
     )
+    # The machine's part of the spread.
+    took = loop.time() - begin
     try:
         await asyncio.to_thread(own_server.kill)
         await until(lambda: len(lost) == CLIENTS)
@@ -56,4 +59,4 @@ async def test_five_hundred_clients_spread_over_the_jitter(own_server: NatsServe
         assert spread >= 0.9 * jitter
         assert max(histogram.values()) < CLIENTS / 2
     else:
-        assert spread < JITTER
+        assert spread < JITTER + took
