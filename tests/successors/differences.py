@@ -58,6 +58,7 @@ DIFFERENCES: dict[tuple[str, str], str] = {
     ("jetstream_values.values_that_become_json_by_themselves", "priority timeout"): _JSON,
     ("jetstream_values.responses_are_not_changed", "response"): "The caller's dict is not emptied.",
     ("jetstream_acks.acknowledgements_of_a_deleted_consumer", "double ack"): "A 503 is no confirmation.",
+    ("jetstream_pull.a_consumer_that_is_deleted", "next"): "The class names the cause, as during a fetch.",
     ("jetstream_pull.arguments", "heartbeat too long"): _AT_HAND,
     ("jetstream_pull.after_the_end", "batch"): _LANDED,
     ("jetstream_pull.after_the_end", "error"): _LANDED,

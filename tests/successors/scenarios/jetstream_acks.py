@@ -105,3 +105,14 @@ async def metadata_of_ack_subjects(case: Case) -> None:
         "no number": "$JS.ACK.S.c.1.x.3.1700000000123456000.4",
     }.items():
         await case.call(key, lambda reply=reply: metadata.from_reply(reply))
+
+
+async def after_the_end(case: Case) -> None:
+    client = await case.connect()
+    js = case.jetstream.new(client)
+    stream = await js.create_stream(name=case.name, subjects=[f"{case.name}.>"], storage="memory")
+    await js.publish(f"{case.name}.a", b"1")
+    message = await (await stream.create_consumer(name="c", ack_policy="explicit")).next(max_wait=5)
+    await client.close()
+    for verb in ("ack", "double_ack", "nak", "in_progress", "term"):
+        await case.call(verb, getattr(message, verb)())

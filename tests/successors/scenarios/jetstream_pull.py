@@ -154,6 +154,7 @@ async def a_consumer_that_is_deleted(case: Case) -> None:
     case.note("batch", await asyncio.wait_for(waiting, 10))
     case.note("error", type(batch.error).__name__)
     case.note("stream", await asyncio.wait_for(ended, 10))
+    await case.call("next", consumer.next(max_wait=5))
 
 
 async def priority_groups(case: Case) -> None:
@@ -180,3 +181,7 @@ async def after_the_end(case: Case) -> None:
     for key, call in zip(("batch", "stream"), waiting, strict=True):
         await case.call(key, asyncio.wait_for(call, 10))
     case.note("error", type(batch.error).__name__)
+    await case.call("fetch", consumer.fetch(max_messages=1))
+    await case.call("fetch_nowait", consumer.fetch_nowait(max_messages=1))
+    await case.call("next", consumer.next())
+    await case.call("messages", consumer.messages())

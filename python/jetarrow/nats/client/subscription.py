@@ -156,6 +156,12 @@ class Subscription(AsyncIterable[Message], AbstractAsyncContextManager["Subscrip
 
     async def _call_back(self) -> None:
         """Calls the callbacks with the messages as they arrive, and keeps the messages for `next`."""
+        try:
+            await self._deliver()
+        finally:
+            self._arrived.set()
+
+    async def _deliver(self) -> None:
         since = 0
         while await self._is_ready(None) == "messages":
             while (message := self._take()) is not None:
@@ -168,7 +174,6 @@ class Subscription(AsyncIterable[Message], AbstractAsyncContextManager["Subscrip
                 since += 1
                 if since % MESSAGES_PER_TURN == 0:
                     await asyncio.sleep(0)
-        self._arrived.set()
 
     def _keep(self, message: Message) -> None:
         assert self._seen is not None

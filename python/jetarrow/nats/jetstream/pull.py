@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from jetarrow.core.docstrings import documented_as
+from jetarrow.core.errors import ConnectionClosedError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.models import AckPolicy
 from jetarrow.jetstream.models import ConsumerConfig as NativeConfig
@@ -95,13 +96,16 @@ class PullConsumer(Consumer):
     def _subscription(self) -> PullSubscription:
         """A subscription of its own: an ended one affects no other."""
         api = self._jetstream._context._api
-        sub = PullSubscription(api, stream=self.stream_name, consumer=self.name)
+        try:
+            sub = PullSubscription(api, stream=self.stream_name, consumer=self.name)
+        except ConnectionClosedError:
+            raise RuntimeError("Connection is closed") from None
         sub._apply_config(_native_config(self._info.config))
         return sub
 
     def _shared(self) -> PullSubscription:
         """The subscription of all fetches."""
-        if self._sub is None:
+        if self._sub is None or self._jetstream.client.nc.is_closed:
             self._sub = self._subscription()
         return self._sub
 
@@ -134,6 +138,7 @@ class PullConsumer(Consumer):
 
         Raises:
             ValueError: Neither or both of `max_messages` and `max_bytes` are given.
+            RuntimeError: The connection is closed.
         """
         group = _group(priority_group, min_pending, min_ack_pending, priority)
         most = _limits(max_messages, max_bytes)
