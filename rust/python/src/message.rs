@@ -16,7 +16,7 @@ use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit, intern};
 
 use crate::error::PyResult;
-use crate::python_names::{JS_API, MESSAGE, METADATA, import};
+use crate::python_names::{MESSAGE, METADATA, import};
 use base::error::JetError;
 use jetstream::receive::message::Received;
 use wire::ack_subject::{AckSubject, domain, parse_ack_subject};
