@@ -141,7 +141,7 @@ def test_a_batch_whose_stream_is_made_again(
 
 
 # One batch for all messages that `fill` publishes, not one for the first of them: with a short delay, which a batch
-# before exceeds, the next one begins with what is stored then, and its few rows end before the test has broken anything.
+# before exceeds, the next one begins with what is stored then, and its rows end before the test has broken anything.
 WHOLE = {"minOffsetsPerTrigger": COUNT, "maxTriggerDelay": "1h"}
 
 
