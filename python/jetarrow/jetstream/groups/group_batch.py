@@ -20,6 +20,7 @@ class BatchOwner(Protocol):
 
     _session: Session
     _order: MemberOrder[_jetarrow.Batch]
+    _sending: set[object]
 
     async def _check_pin(self, epoch: int) -> None:
         """Raises `GroupPinLostError` if rows of an epoch belong to another program."""
@@ -53,9 +54,20 @@ class GroupBatch(HeldBatch):
         return GroupBatch(self._member, native, self._hold, self._release)
 
     async def _ack(self, kind: AckVerb, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
-        session, order, release = self._session, self._member._order, self._release
         chosen = self._by_part(rows)
-        await self._member._check_pin(release.epoch)
+        await self._member._check_pin(self._release.epoch)
+        # A rebalance waits for it: a consumer that is deleted with a confirmation on the way never answers.
+        call = object()
+        self._member._sending.add(call)
+        try:
+            await self._send(kind, chosen, options)
+        finally:
+            self._member._sending.discard(call)
+
+    async def _send(
+        self, kind: AckVerb, chosen: list[tuple[_jetarrow.Batch, list[int] | None]], options: dict[str, Any]
+    ) -> None:
+        session, order, release = self._session, self._member._order, self._release
         deadline = session.now() + options.get("confirm", 0.0)
         for part, own in chosen:
             if kind != "in_progress":

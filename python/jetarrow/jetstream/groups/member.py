@@ -28,6 +28,8 @@ SLICE = 0.5
 SHORT = 0.05
 # Seconds between two looks at a member without a consumer.
 IDLE = 0.1
+# Most seconds for which a rebalance waits for acknowledgements, and seconds between two looks.
+ACK_GRACE, ACK_LOOK = 1.0, 0.002
 
 
 class GroupMember:
@@ -57,6 +59,8 @@ class GroupMember:
         self._is_iterating = self._is_closed = False
         # Released rows in the hands of the program. Weakly: a batch that it drops is delivered again.
         self._out: list[tuple[ref[PendingAcks], Release[_jetarrow.Batch]]] = []
+        # Acknowledgements that are being sent.
+        self._sending: set[object] = set()
         self._failure: Error | None = None
         self._ticks = 0
 
@@ -269,7 +273,7 @@ class GroupMember:
         assert membership is not None
         before = membership.sub
         try:
-            await membership.follow(order.pin, self._session.now())
+            await membership.follow(order.pin, self._session.now(), self._quiet)
         except TimeoutError:
             pass
         except Error as error:
@@ -278,6 +282,14 @@ class GroupMember:
             membership.drop()
         if membership.sub is not before:
             order.forget_consumer()
+
+    async def _quiet(self) -> None:
+        """Refuses acknowledgements from now on, and waits for those that are being sent."""
+        session = self._session
+        self._order.forget_consumer()
+        deadline = session.now() + min(ACK_GRACE, self._ack_wait / 4)
+        while self._sending and session.now() < deadline:
+            await session.sleep(ACK_LOOK)
 
     async def _check_pin(self, epoch: int) -> None:
         """Checks that rows of an epoch belong to this program.

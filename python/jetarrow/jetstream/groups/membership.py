@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -96,12 +97,13 @@ class Membership:
             )
         await self._join()
 
-    async def follow(self, pin: str | None, now: float) -> None:
+    async def follow(self, pin: str | None, now: float, quiet: Callable[[], Awaitable[None]]) -> None:
         """Takes changes of the entry, and tries again to create a consumer that is missing.
 
         Args:
             pin: The pin id that this program saw last.
             now: Seconds of the session's clock.
+            quiet: Called before the consumer is deleted: acknowledgements on the way would never be answered.
 
         Raises:
             GroupChangedError: The group was changed so that its members end.
@@ -119,7 +121,7 @@ class Membership:
         if self.is_over or self._config is None or before is None:
             return
         if (before.members, before.mappings) != (self._config.members, self._config.mappings):
-            await self._rebalance(pin)
+            await self._rebalance(pin, quiet)
         elif self.sub is None and now >= self._retry_at:
             await self._join()
 
@@ -149,12 +151,13 @@ class Membership:
             with suppress(Error):
                 await self._js.delete_consumer(self._group.work_queue, self.consumer)
 
-    async def _rebalance(self, pin: str | None) -> None:
+    async def _rebalance(self, pin: str | None, quiet: Callable[[], Awaitable[None]]) -> None:
         had, self._retry_at = self.sub is not None, math.inf
         self.drop()
         if had:
             # Only the pinned program deletes: the others would delete the consumer that it has made.
             if pin is not None and await self.pinned_id() == pin:
+                await quiet()
                 with suppress(NotFoundError):
                     await self._js.delete_consumer(self._group.work_queue, self.consumer)
             else:
