@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from jetarrow import _jetarrow
 from jetarrow.core.errors import Error
+from jetarrow.core.weak_sets import members
 
 
 class Publisher(Protocol):
@@ -39,7 +40,7 @@ def register_publisher(publisher: Publisher) -> None:
 
 def _pending() -> int:
     total = 0
-    for publisher in list(_publishers):
+    for publisher in members(_publishers):
         with suppress(Error):
             total += publisher.native.pending
     return total
@@ -49,7 +50,7 @@ def _pending() -> int:
 def _flush_at_exit() -> None:
     # Objects that a forked child has inherited raise ForkError: the parent process sends their messages.
     begin = last_ack = time.monotonic()
-    for publisher in list(_publishers):
+    for publisher in members(_publishers):
         with suppress(Error):
             publisher.native.hand_over()
     before = -1
@@ -60,7 +61,7 @@ def _flush_at_exit() -> None:
             break
         time.sleep(0.002)
     connected = []
-    for connection in list(_connections):
+    for connection in members(_connections):
         with suppress(Error):
             if connection.is_connected:
                 connected.append(connection)

@@ -18,19 +18,22 @@ class ClosedEvent:
         self._event = threading.Event()
         self._futures: list[asyncio.Future[None]] = []
         self._sid: int | None = None
+        self._lock = threading.Lock()
 
     def watch_connection(self) -> ClosedEvent:
         """Returns itself; from now on the end of the connection sets it as well."""
         if self._session.is_closed:
             self.set()
-        elif self._sid is None and not self._event.is_set():
-            self._sid = self._session.next_sid()
-            self._session.subscriptions[self._sid] = self
+        with self._lock:
+            if self._sid is None and not self._event.is_set():
+                self._sid = self._session.next_sid()
+                self._session.subscriptions[self._sid] = self
         return self
 
     def set(self) -> None:
         """Sets the event: the subscription has ended."""
-        self._event.set()
+        with self._lock:
+            self._event.set()
         if self._sid is not None:
             self._session.subscriptions.pop(self._sid, None)
         futures, self._futures = self._futures, []

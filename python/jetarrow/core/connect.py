@@ -43,6 +43,7 @@ from jetarrow.core.servers import ReconnectToServerHandler
 from jetarrow.core.session import Session
 from jetarrow.core.suggestions import suggests_keywords_async
 from jetarrow.core.tls import TLS
+from jetarrow.core.weak_sets import members
 
 # Seconds that `close` waits for the acks of messages published to streams.
 LAST_ACKS_TIMEOUT = 2.0
@@ -276,7 +277,7 @@ class Connect:
         # Messages published in this turn of the loop are enqueued at its end.
         await session.sleep(0)
         deadline = time.monotonic() + INTERRUPTED_ACKS_TIMEOUT
-        for publisher in list(session.publishers):
+        for publisher in members(session.publishers):
             # Their futures can still be resolved.
             if publisher.is_usable_here() and connection.is_connected:
                 await publisher.wait_for_acks(max(deadline - time.monotonic(), 0) if hurry else LAST_ACKS_TIMEOUT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -202,6 +203,7 @@ class SharedState(Session):
         self.subscriptions: dict[int, Closable] = {}
         self.publishers: WeakSet[Drainable] = WeakSet()
         self._last_sid = 0
+        self._sid_lock = threading.Lock()
         self._client: ReferenceType[Any] | None = None
         self._client_class: type[Any] | None = None
 
@@ -240,8 +242,9 @@ class SharedState(Session):
         return connection.last_error or reported
 
     def next_sid(self) -> int:
-        self._last_sid += 1
-        return self._last_sid
+        with self._sid_lock:
+            self._last_sid += 1
+            return self._last_sid
 
     def now(self) -> float:
         return time.monotonic()

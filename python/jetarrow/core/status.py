@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import ssl
 from typing import Any, NamedTuple
@@ -13,7 +12,8 @@ from jetarrow.core.errors import Error
 from jetarrow.core.nuid import NUID
 from jetarrow.core.options import DEFAULT_INBOX_PREFIX
 from jetarrow.core.servers import Server, ServerVersion, Srv
-from jetarrow.core.session import Drainable, Session
+from jetarrow.core.session import Session
+from jetarrow.core.weak_sets import members
 
 # Used until a server has announced its `max_payload`.
 DEFAULT_MAX_PAYLOAD_SIZE = 1024 * 1024
@@ -206,7 +206,7 @@ class Status:
         """
         connection = self._any_connection()
         resent, dropped = (0, 0) if connection is None else connection.troubles()
-        unanswered = [publisher.unanswered() for publisher in self._publishers()]
+        unanswered = [publisher.unanswered() for publisher in members(self._session.publishers)]
         if connection is not None:
             unanswered.append(connection.flying())
         return {
@@ -243,12 +243,6 @@ class Status:
             return AckLatency((), 0, 0.0)
         bounded, beyond, total = connection.ack_latency()
         return AckLatency(tuple(bounded), beyond, total)
-
-    def _publishers(self) -> list[Drainable]:
-        while True:
-            # Prometheus calls this in its thread; RuntimeError: another thread has created a publisher meanwhile.
-            with contextlib.suppress(RuntimeError):
-                return list(self._session.publishers)
 
     @property
     def ssl_context(self) -> ssl.SSLContext:

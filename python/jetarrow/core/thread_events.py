@@ -83,7 +83,9 @@ class ThreadEvents:
     def _append(self, kind: str, error: Exception | None) -> None:
         if error is not None:
             self.last_error = error
-        self.closed = self.closed or kind == "closed"
+        # Not `or`: a thread that read the old value would write it back.
+        if kind == "closed":
+            self.closed = True
         if error is None or len(self._waiting) < MAX_QUEUED_EVENTS:
             self._waiting.append((kind, error))
 
@@ -92,26 +94,27 @@ class ThreadEvents:
             self._handle_events(owner)
         finally:
             self._has_ended = True
-            for done in list(self._wait_events):
-                done.set()
+            while self._wait_events:
+                self._wait_events.popleft().set()
 
     def _handle_events(self, owner: weakref.ref[Any]) -> None:
         with self._thread_bridge.open() as wait:
             while True:
                 if wait(_OWNER_CHECK_INTERVAL):
-                    wait_events = list(self._wait_events)
+                    # By number: an iteration fails when another thread appends.
+                    num_waits = len(self._wait_events)
                     self.bridge.drain()
                     while self._waiting:
                         self._call(*self._waiting.popleft())
-                    for done in wait_events:
-                        self._wait_events.remove(done)
-                        done.set()
+                    for _ in range(num_waits):
+                        self._wait_events.popleft().set()
                 if self._is_stopping or owner() is None:
                     return
 
     def _call(self, kind: str, error: Exception | None) -> None:
         # "closed" is the last event.
-        self._is_stopping |= kind == "closed"
+        if kind == "closed":
+            self._is_stopping = True
         callback = self._callbacks.get(kind)
         try:
             self._connection_log.log_event(kind, error, has_callback=callback is not None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from jetarrow.core.arguments import check_whole, seconds
 from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream import models
@@ -52,4 +54,5 @@ class JetStreamContext(
         self._backpressure = backpressure_on_inflight
         self._ack_timeout = ack_timeout
         self._publisher: LoopPublisher | None = None
+        self._making_publisher = threading.Lock()
         super().__init__(conn, prefix, timeout, domain=domain, api_prefix=api_prefix)

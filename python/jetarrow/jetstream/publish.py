@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Unpack
 
 from jetarrow.core.session import Headers
@@ -38,6 +39,7 @@ class PublishVerbs(PublishBatch, CounterVerbs):
     _backpressure: bool
     _ack_timeout: float
     _publisher: LoopPublisher | None
+    _making_publisher: threading.Lock
 
     async def publish(
         self,
@@ -109,15 +111,19 @@ class PublishVerbs(PublishBatch, CounterVerbs):
 
     def _new_publisher(self) -> LoopPublisher:
         """Creates the publisher that `publish` and `publish_async` share on the running event loop."""
-        self._publisher = publisher = LoopPublisher(
-            self._api.session,
-            prefix=self._api.prefix,
-            max_inflight=self._max_pending,
-            max_bytes=None,
-            ack_timeout=self._ack_timeout,
-            spare=BURST_PENDING,
-        )
-        return publisher
+        # Threads may publish their first messages at once; `publish_async_completed` waits for one publisher.
+        with self._making_publisher:
+            publisher = self._publisher
+            if publisher is None or not publisher.is_usable_here():
+                self._publisher = publisher = LoopPublisher(
+                    self._api.session,
+                    prefix=self._api.prefix,
+                    max_inflight=self._max_pending,
+                    max_bytes=None,
+                    ack_timeout=self._ack_timeout,
+                    spare=BURST_PENDING,
+                )
+            return publisher
 
     async def publish_async(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -108,6 +109,7 @@ class Publisher:
         self._subject = subject
         self._backpressure = backpressure
         self._loop_publisher: LoopPublisher | None = None
+        self._making = threading.Lock()
         self._over = False
 
     def __repr__(self) -> str:
@@ -159,7 +161,7 @@ class Publisher:
                 " with js.publisher()"
             )
         if publisher is None:
-            publisher = self._loop_publisher = self._make()
+            publisher = self._made()
         target = subject if subject is not None else self._subject
         if target is None:
             raise TypeError("subject is missing: pass it to publisher() or to publish()")
@@ -171,6 +173,13 @@ class Publisher:
                 raise MaxAckPendingError
             await publisher.room(None)
         return future
+
+    def _made(self) -> LoopPublisher:
+        # Threads may publish their first messages at once; `flush` waits for the acks of one native publisher.
+        with self._making:
+            if self._loop_publisher is None:
+                self._loop_publisher = self._make()
+            return self._loop_publisher
 
     async def flush(self) -> None:
         """Waits until every message is acknowledged or has failed."""

@@ -127,9 +127,8 @@ def registry_of(
     if not isinstance(given, str):
         raise TypeError(f"registry must be a URL or a jetarrow.SchemaRegistry, not {type(given).__name__}")
     known = {} if session is None else _BY_URL.setdefault(session, {})
-    if given not in known:
-        known[given] = SchemaRegistry(given)
-    return known[given]
+    # `setdefault` is atomic: all threads get the object of the first.
+    return known.get(given) or known.setdefault(given, SchemaRegistry(given))
 
 
 def payload_schema(
