@@ -1,4 +1,4 @@
-"""Scaling with more cores: time under the GIL per message, and batches from four threads.
+"""Scaling with more cores: time under the GIL per message, and publishing from four threads.
 
 The time under the GIL is the CPU time of the thread that holds it. A waiting thread drives the engine without the GIL.
 Therefore another thread waits during the measurement, so that the measured thread only creates Python objects and runs
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,11 @@ NATIVE = "jetarrow._jetarrow"
 PUBLISHES = Group("GIL: publish, 128 B", "publish")
 READS = Group("GIL: read, 128 B", "read")
 THREADS = Group("publish_batch in threads, 128 B", "publish", peer="1 thread")
+# Threads that share one client. A free-threaded Python scales here, if the client has more than one processor.
+ONE_CLIENT = {
+    verb: Group(f"{verb} on one client, 128 B", "publish", peer="1 thread", count=count)
+    for verb, count in (("publish_batch", 300_000), ("publisher", 300_000), ("js.publish", 20_000))
+}
 BATCH = 5_000
 
 
@@ -147,7 +153,10 @@ for _number, _name in enumerate(WORK):
 
 @contextmanager
 def apart(server: int) -> Iterator[int]:
-    """Pin the server to one processor and this process to the others, and yield the number of the others."""
+    """Pin the server to one processor and this process to the others, and yield the number of the others.
+
+    With `JETARROW_BENCH_SHARED_CPU` set, this process may also run on the server's processor.
+    """
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         yield len(cpus)
@@ -155,9 +164,10 @@ def apart(server: int) -> Iterator[int]:
     tasks = [server, *(int(task) for task in os.listdir(f"/proc/{server}/task"))]
     for task in tasks:
         os.sched_setaffinity(task, {cpus[-1]})
-    os.sched_setaffinity(0, set(cpus[:-1]))
+    own = cpus if os.environ.get("JETARROW_BENCH_SHARED_CPU") else cpus[:-1]
+    os.sched_setaffinity(0, set(own))
     try:
-        yield len(cpus) - 1
+        yield len(own)
     finally:
         os.sched_setaffinity(0, set(cpus))
         for task in tasks:
@@ -194,6 +204,70 @@ def one_thread(run: Run) -> int:
 @THREADS.row("4 threads", needs=NATIVE)
 def four_threads(run: Run) -> int:
     return in_threads(run, 4)
+
+
+def publish_part(publisher: Any, js: Any, subject: str, payloads: list[bytes], *, verb: str) -> int:
+    """Publish one thread's part and wait for its acks."""
+    match verb:
+        case "publish_batch":
+            blocks = (payloads[at : at + BATCH] for at in range(0, len(payloads), BATCH))
+            return sum(js.publish_batch(subject, block).stored for block in blocks)
+        case "publisher":
+            for payload in payloads:
+                publisher.publish(payload)
+            publisher.flush()
+        case _:
+            for payload in payloads:
+                js.publish(subject, payload)
+    return len(payloads)
+
+
+def on_one_client(run: Run, threads: int, verb: str) -> int:
+    import jetarrow.sync
+
+    def work(part: list[bytes]) -> int:
+        ready.wait()
+        return publish_part(publisher, js, run.subject, part, verb=verb)
+
+    size = -(-len(run.payloads) // threads)
+    parts = [run.payloads[at : at + size] for at in range(0, len(run.payloads), size)]
+    ready = threading.Barrier(threads + 1)
+    with (
+        apart(run.server_pid) as cpus,
+        jetarrow.sync.connect(run.url) as nc,
+        ThreadPoolExecutor(threads) as pool,
+    ):
+        js = nc.jetstream()
+        with js.publisher(run.subject) as publisher:
+            working = [pool.submit(work, part) for part in parts]
+            with run.clock():
+                ready.wait()
+                stored = sum(each.result() for each in working)
+    run.notes.update({"client's CPUs": cpus, "GIL": has_gil()})
+    return stored
+
+
+def has_gil() -> bool:
+    """Whether this Python has the GIL, and it is on."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+def add_threads(group: Group, threads: int, verb: str) -> None:
+    @group.row("1 thread" if threads == 1 else f"{threads} threads", needs=NATIVE)
+    def row(run: Run) -> int:
+        return on_one_client(run, threads, verb)
+
+
+for _verb, _group in ONE_CLIENT.items():
+    for _threads in (1, 4):
+        add_threads(_group, _threads, _verb)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no processor can be chosen here")
+@pytest.mark.parametrize("name", ["1 thread", "4 threads"])
+@pytest.mark.parametrize("verb", ONE_CLIENT)
+def test_one_client(verb: str, name: str, record: Callable[[Group, str], None]) -> None:
+    record(ONE_CLIENT[verb], name)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no processor can be chosen here")
