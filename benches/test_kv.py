@@ -23,6 +23,7 @@ GET = Group("key-value get, one after another, 128 B", "core", peer="nats-py get
 GET_TASKS = Group("key-value get, 100 tasks, 128 B", "core", peer="nats-py get, 100 tasks", count=60_000)
 BATCH = Group("key-value put_batch, 128 B", "core", peer="jetarrow publish_batch", count=KEYS)
 TABLE = Group("key-value, all values, 128 B", "core", peer="nats-py keys() and get()", count=KEYS)
+MILLION = Group("key-value, all values of 1,000,000 keys, 128 B", "core", peer="nats-py watchall", count=1_000_000)
 WATCH = Group("key-value watch, 128 B", "core", peer="nats-py watchall", count=KEYS)
 
 Connect = Callable[[str], Awaitable[Any]]
@@ -169,6 +170,9 @@ row(BATCH, "jetarrow put_batch", put_batch, ours, filled=False)
 row(BATCH, "jetarrow publish_batch", publish_batch, ours, filled=False)
 row(TABLE, "jetarrow to_table", to_table, ours, filled=True)
 row(TABLE, "nats-py keys() and get()", keys_and_gets, nats.connect, filled=True, count=10_000)
+row(MILLION, "jetarrow to_table", to_table, ours, filled=True)
+row(MILLION, "jetarrow watchall", watchall, ours, filled=True)
+row(MILLION, "nats-py watchall", watchall, nats.connect, filled=True)
 row(WATCH, "jetarrow watchall", watchall, ours, filled=True)
 row(WATCH, "nats-py watchall", watchall, nats.connect, filled=True)
 
@@ -201,6 +205,11 @@ def test_kv_put_batch(name: str, record: Callable[[Group, str], None]) -> None:
 @pytest.mark.parametrize("name", TABLE.rows)
 def test_kv_table(name: str, record: Callable[[Group, str], None]) -> None:
     record(TABLE, name)
+
+
+@pytest.mark.parametrize("name", MILLION.rows)
+def test_kv_million(name: str, record: Callable[[Group, str], None]) -> None:
+    record(MILLION, name)
 
 
 @pytest.mark.parametrize("name", WATCH.rows)

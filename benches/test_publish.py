@@ -19,13 +19,15 @@ PUBLISH = Group(
     peer="nats-py publish_async",
     beside={"of nats bench": NATS_BENCH},
 )
+MODE_FAST = "jetarrow mode=fast"
 IDS = Group("publish with message ids, 128 B", "publish", baseline="raw socket with ids")
 FAST = Group(
     "publish into a stream with allow_batched, 128 B",
     "publish",
     baseline="raw socket, acked window",
     peer="jetarrow mode=window",
-    config={"allow_batched": True},
+    config={"allow_batched": True, "allow_atomic": True},
+    beside={"of mode=fast": MODE_FAST},
 )
 
 
@@ -151,19 +153,24 @@ async def window_mode(run: Run) -> int:
     return await publish_batch(run, "window")
 
 
-@FAST.row("jetarrow mode=fast", needs=NATIVE)
+@FAST.row(MODE_FAST, needs=NATIVE)
 async def fast_mode(run: Run) -> int:
     return await publish_batch(run, "fast")
 
 
-async def publish_batch(run: Run, mode: str, max_inflight: int | None = None) -> int:
+@FAST.row("jetarrow mode=atomic, chunk=1,000", needs=NATIVE)
+async def atomic_mode(run: Run) -> int:
+    return await publish_batch(run, "atomic", chunk=1_000)
+
+
+async def publish_batch(run: Run, mode: str, max_inflight: int | None = None, chunk: int | None = None) -> int:
     import jetarrow
 
     payloads = run.payloads
     nc = await jetarrow.connect(run.url)
     js = nc.jetstream()
     with run.clock():
-        result = await js.publish_batch(run.subject, payloads, mode=mode, max_inflight=max_inflight)
+        result = await js.publish_batch(run.subject, payloads, mode=mode, max_inflight=max_inflight, chunk=chunk)
     result.raise_for_errors()
     await nc.close()
     return int(result.stored)

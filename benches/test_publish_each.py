@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import peers
 import pytest
 import successor_peer
+import wire
 from harness import Group, Run
 
 NATIVE = "jetarrow._jetarrow"
-TASKS = Group("100 tasks awaiting publish, 128 B", "publish", peer="nats-py publish, 100 tasks", count=60_000)
-AWAITED = Group("one awaited publish after another, 128 B", "publish", peer="nats-py publish", count=5_000)
+# The raw sockets have as many unanswered messages as the others.
+TASKS = Group(
+    "100 tasks awaiting publish, 128 B",
+    "publish",
+    baseline="raw socket, 100 unanswered",
+    peer="nats-py publish, 100 tasks",
+    count=60_000,
+)
+AWAITED = Group(
+    "one awaited publish after another, 128 B",
+    "publish",
+    baseline="raw socket, 1 unanswered",
+    peer="nats-py publish",
+    count=5_000,
+)
+
+
+def raw_socket(run: Run, window: int) -> int:
+    wire.publish(run.url, run.subject, run.size, run.count, window=window, clock=run.clock())
+    return run.count
+
+
+TASKS.row("raw socket, 100 unanswered")(partial(raw_socket, window=peers.TASKS))
+AWAITED.row("raw socket, 1 unanswered")(partial(raw_socket, window=1))
 
 
 @TASKS.row("jetarrow publish, 100 tasks", needs=NATIVE)

@@ -1,7 +1,9 @@
 """Delivery of native results to an event loop."""
 
 from collections.abc import Callable, Sized
-from typing import final
+from typing import Any, final
+
+from jetarrow._native.call import Call
 
 @final
 class Bridge:
@@ -41,9 +43,9 @@ class Bridge:
             clock: The loop's clock, in seconds.
         """
 
-    def linger(self) -> None:
-        """Wait for the next result, at most 2 ms, if the loop has no other work. Runs in the loop's thread.
+    def linger(self, call: Call[Any] | None = None) -> None:
+        """Wait for the next result, if the loop has no other work. Runs in the loop's thread.
 
         It is called before a short round trip is awaited. This thread then drives the connection, so the result does
-        not change threads.
+        not change threads. Waits at most 2 ms, or 50 ms if `call` receives many messages.
         """

@@ -68,7 +68,7 @@ class LoopSession(SharedState):
         bridge = last[1] if last is not None and last[0] is loop else self._switch_loop(loop)
         future = call.start(loop, bridge)
         try:
-            bridge.linger()
+            bridge.linger(call)
             return await future
         except asyncio.CancelledError:
             call.cancel()

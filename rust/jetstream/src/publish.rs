@@ -14,6 +14,7 @@ pub mod pack;
 pub mod puback;
 pub mod publisher;
 pub mod row_numbers;
+pub mod row_seqs;
 pub mod rows;
 pub mod subject_template;
 pub mod table;

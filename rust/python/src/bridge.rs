@@ -16,6 +16,7 @@ use system::until_due;
 use tokio::sync::Notify;
 use wake::Wake;
 
+use crate::call::Call;
 use crate::error::{PyResult, Raised};
 use crate::python_call::begin_call;
 use base::error::Result;
@@ -205,18 +206,19 @@ impl Bridge {
 
     /// Waits for the next event in the loop's thread, if the loop has no other work.
     ///
-    /// This thread drives the connection meanwhile, so a short round trip does not change threads. Ends as soon as the
-    /// loop has work.
-    fn linger(&self, py: Python<'_>) -> PyResult<()> {
-        self.linger_after(py, None)
+    /// This thread drives the connection meanwhile, so a short round trip, and the bytes of a bulk call, do not change
+    /// threads. Ends as soon as the loop has work.
+    #[pyo3(signature = (call=None))]
+    fn linger(&self, py: Python<'_>, call: Option<&Call>) -> PyResult<()> {
+        self.linger_after(py, None, call.is_some_and(Call::is_bulk))
     }
 }
 
 impl Bridge {
     /// As `linger`, if the loop has no work other than this call, which is made first.
-    pub fn linger_after(&self, py: Python<'_>, call: Option<&dyn Fn() -> PyResult<()>>) -> PyResult<()> {
+    pub fn linger_after(&self, py: Python<'_>, call: Option<&dyn Fn() -> PyResult<()>>, bulk: bool) -> PyResult<()> {
         let Some(idle) = self.idle.get() else { return Ok(()) };
-        let Some(spell) = idle.spell(py, usize::from(call.is_some()))? else { return Ok(()) };
+        let Some(spell) = idle.spell(py, usize::from(call.is_some()), bulk)? else { return Ok(()) };
         if let Some(call) = call {
             call()?;
         }
@@ -226,7 +228,9 @@ impl Bridge {
         let (mailbox, selector) = (&self.mailbox, idle.selector);
         let waited = py.detach(|| runtime::visit(until_due(&mailbox.arrived, selector), spell));
         let events = mailbox.end_linger();
-        idle.learn(!events.is_empty());
+        if !bulk {
+            idle.learn(!events.is_empty());
+        }
         waited?;
         self.deliver_all(py, events)
     }

@@ -36,6 +36,7 @@ pub struct Call {
     work: Mutex<Option<Work>>,
     abort: Mutex<Option<AbortHandle>>,
     progress: Option<Arc<Progress>>,
+    bulk: bool,
     /// Called before the work is cancelled.
     ending: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -51,12 +52,28 @@ impl Call {
             let value = work.await?;
             Ok(reply(move |py| caught(|| wrap(py, value))?))
         };
-        Call { work: Mutex::new(Some(Box::pin(work))), abort: Mutex::default(), progress: None, ending: None }
+        Call {
+            work: Mutex::new(Some(Box::pin(work))),
+            abort: Mutex::default(),
+            progress: None,
+            bulk: false,
+            ending: None,
+        }
     }
 
     /// Creates a call whose result is None.
     pub fn unit(work: impl Future<Output = Result<()>> + Send + 'static) -> Self {
         Call::new(work, |py, ()| Ok(py.None().into_bound(py)))
+    }
+
+    /// Marks a call that receives many messages: an idle loop's thread receives them itself.
+    pub fn bulk(mut self) -> Self {
+        self.bulk = true;
+        self
+    }
+
+    pub fn is_bulk(&self) -> bool {
+        self.bulk
     }
 
     /// Sets a function that is called before a cancellation.

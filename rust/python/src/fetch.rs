@@ -104,7 +104,7 @@ impl PullSubscription {
             let inner = builder.finish()?;
             Ok(Batch { inner }.into_pyobject(py)?.into_any())
         });
-        Ok(call.before_cancel(move || cancel.begin()))
+        Ok(call.bulk().before_cancel(move || cancel.begin()))
     }
 
     /// Fetches up to `max_messages` messages as a list. Their acks use `session`; `sid` is the number of their
@@ -131,7 +131,7 @@ impl PullSubscription {
             let list = messages.into_iter().map(|message| form.make(py, &session, message, Some(sid)));
             Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
         });
-        Ok(call.before_cancel(move || cancel.begin()))
+        Ok(call.bulk().before_cancel(move || cancel.begin()))
     }
 
     /// Sets the maximum number of messages of one request.

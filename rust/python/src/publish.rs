@@ -176,7 +176,7 @@ pub struct FailedRow {
 
 impl PublishOutcome {
     fn seq_array(&self) -> Int64Array {
-        self.inner.seqs.iter().map(|seq| (*seq > 0).then_some(*seq)).collect()
+        self.inner.seqs.iter().map(|seq| (seq > 0).then_some(seq)).collect()
     }
 
     fn schema() -> Schema {
@@ -194,7 +194,7 @@ impl PublishOutcome {
         for (row, err) in &self.inner.errors {
             errors[*row as usize] = Some(err.clone().renumbered(&|row| self.numbering.first(row)).to_string());
         }
-        let status = (0..rows).map(|row| match (&errors[row], self.inner.duplicate[row]) {
+        let status = (0..rows).map(|row| match (&errors[row], self.inner.seqs.is_duplicate(row)) {
             (Some(_), _) => "error",
             (None, true) => "duplicate",
             (None, false) => "stored",

@@ -168,7 +168,7 @@ impl Publisher {
         }
         let hand_over = || self.way.hand_over();
         let promised = self.promised.load(Ordering::Relaxed);
-        bridge.linger_after(py, if promised { Some(&hand_over) } else { None })
+        bridge.linger_after(py, if promised { Some(&hand_over) } else { None }, false)
     }
 
     /// Returns a future that resolves when a message gets its ack or error.

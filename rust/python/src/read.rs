@@ -125,12 +125,13 @@ impl Reader {
     fn next(&self) -> PyResult<Call> {
         let reader = self.inner.get()?.clone();
         let work = async move { reader.next().await.transpose() };
-        Ok(Call::new(work, |py, item| match item {
+        let call = Call::new(work, |py, item| match item {
             None => Ok(py.None().into_bound(py)),
             Some(Item::Batch(batch)) => Ok(Batch { inner: batch }.into_pyobject(py)?.into_any()),
             Some(Item::Loss(loss)) => Ok(Loss { inner: loss }.into_pyobject(py)?.into_any()),
             Some(Item::RolledBack(rollback)) => Ok(to_exception(py, &JetError::RolledBack(rollback))?),
-        }))
+        });
+        Ok(call.bulk())
     }
 
     /// Stops the read, ends all calls that wait for `next`, and deletes the consumer.

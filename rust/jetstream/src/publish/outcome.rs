@@ -10,16 +10,16 @@ use tokio::time::Instant;
 
 use crate::publish::body::Body;
 use crate::publish::puback::{Origin, PubAck};
+use crate::publish::row_seqs::RowSeqs;
 use crate::publish::rows::Rows;
 use crate::publish::window::{ResultSink, RowToPublish};
 use base::error::{JetError, Result};
 
-/// Result of each row. `seqs` is 0 for rows without a sequence.
+/// Result of each row.
 #[derive(Default)]
 pub struct Outcome {
     pub stream: Option<String>,
-    pub seqs: Vec<i64>,
-    pub duplicate: Vec<bool>,
+    pub seqs: RowSeqs,
     pub errors: Vec<(u64, JetError)>,
     stored: u64,
     pub duplicates: u64,
@@ -46,17 +46,7 @@ impl Outcome {
     }
 
     pub fn set_seq(&mut self, row: u64, seq: u64) {
-        let row = self.reserve(row);
-        self.seqs[row] = seq as i64;
-    }
-
-    fn reserve(&mut self, row: u64) -> usize {
-        let row = row as usize;
-        if row >= self.seqs.len() {
-            self.seqs.resize(row + 1, 0);
-            self.duplicate.resize(row + 1, false);
-        }
-        row
+        self.seqs.set(row as usize, seq as i64, false);
     }
 }
 
@@ -74,9 +64,7 @@ impl Fill<'_> {
 
     /// Records a row that was stored, now or before.
     pub fn set_stored(&mut self, row: u64, seq: u64, duplicate: bool) {
-        let row = self.outcome.reserve(row);
-        self.outcome.seqs[row] = seq as i64;
-        self.outcome.duplicate[row] = duplicate;
+        self.outcome.seqs.set(row as usize, seq as i64, duplicate);
         match duplicate {
             true => self.outcome.duplicates += 1,
             false => self.outcome.stored += 1,
@@ -106,7 +94,7 @@ impl ResultSink for Fill<'_> {
     }
 
     fn failed(&mut self, row: u64, err: JetError) {
-        self.outcome.reserve(row);
+        self.outcome.seqs.reserve(row as usize);
         self.outcome.errors.push((row, err));
         self.done.fetch_add(1, Ordering::Relaxed);
     }

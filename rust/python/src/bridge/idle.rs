@@ -24,6 +24,8 @@ pub struct Idle {
 /// Maximum time for which one call blocks the loop's thread. A longer round trip gains nothing from waiting in this
 /// thread, and blocks other work of the loop.
 const MAX_LINGER: Duration = Duration::from_millis(2);
+/// The same for a bulk call, whose bytes this thread receives meanwhile.
+const MAX_BULK_LINGER: Duration = Duration::from_millis(50);
 /// One in this many calls returns to the loop without a wait, so that the loop also removes its cancelled timers.
 const STRETCH: u32 = 64;
 /// Number of calls that skip the wait after a wait without an event. It doubles after each further one.
@@ -44,9 +46,10 @@ impl Idle {
     }
 
     /// Returns how long the loop is idle, except for `ours` calls of the bridge. `None` if it is not idle.
-    pub fn spell(&self, py: Python<'_>, ours: usize) -> PyResult<Option<Duration>> {
+    pub fn spell(&self, py: Python<'_>, ours: usize, bulk: bool) -> PyResult<Option<Duration>> {
+        let most = if bulk { MAX_BULK_LINGER } else { MAX_LINGER };
         let rest = self.rest.load(Ordering::Relaxed);
-        if rest > 0 {
+        if rest > 0 && !bulk {
             self.rest.store(rest - 1, Ordering::Relaxed);
             return Ok(None);
         }
@@ -55,11 +58,11 @@ impl Idle {
         }
         let scheduled = self.scheduled.bind(py);
         if scheduled.len()? == 0 {
-            return Ok(Some(MAX_LINGER));
+            return Ok(Some(most));
         }
         let due: f64 = scheduled.get_item(0)?.getattr(intern!(py, "_when"))?.extract()?;
         let now: f64 = self.clock.bind(py).call0()?.extract()?;
-        Ok((due > now).then(|| Duration::try_from_secs_f64(due - now).map_or(MAX_LINGER, |left| left.min(MAX_LINGER))))
+        Ok((due > now).then(|| Duration::try_from_secs_f64(due - now).map_or(most, |left| left.min(most))))
     }
 
     /// Records whether the last wait had an event. Runs in the loop's thread only.
