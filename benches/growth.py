@@ -81,8 +81,10 @@ class Bench:
         """Measure all sizes once, each round beginning with another size and with the other kind of client."""
         at = number % len(dimension.sizes)
         for size in dimension.sizes[at:] + dimension.sizes[:at]:
-            print(f"round {number + 1}: {dimension.name} {size:,}", file=sys.stderr, flush=True)
+            start = time.perf_counter()
             self._size(dimension, size, raw_first=number % 2 == 1)
+            seconds = time.perf_counter() - start
+            print(f"round {number + 1}: {dimension.name} {size:,}, {seconds:.1f} s", file=sys.stderr, flush=True)
 
     def _size(self, dimension: Dimension, size: int, *, raw_first: bool) -> None:
         count = round((size if dimension.name == "rows" else COUNT) * self.scale)
