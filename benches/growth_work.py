@@ -232,7 +232,8 @@ async def measure(point: Point) -> Found:
     import memory
     import pyarrow
 
-    pyarrow.array([""])  # loads pandas if that is installed, which is no memory of the verb
+    if point.work == "publish_subjects":
+        pyarrow.array([""])  # loads pandas if that is installed, which is no memory of the verb
     found = Found(rows=point.count)
     nc = await jetarrow.connect(point.url)
     before = memory.from_here()
