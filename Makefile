@@ -27,6 +27,7 @@ help:
 	@echo "make lint    rustfmt, clippy, ruff, import-linter, mypy, stubtest, licences, prose"
 	@echo "make fmt     formats everything"
 	@echo "make bench-quick, bench-keep   a first look; a run kept"
+	@echo "make bench-growth    cost per message as rows, subjects, streams, subscriptions and consumers grow"
 	@echo "make bench-compare   fails if a ratio fell in two of three runs; with A=… B=… two runs side by side"
 	@echo "make wheel   a release wheel in dist/, with the licences of what it links in THIRD-PARTY.txt"
 	@echo "make docs    the site in site/; make notebook runs examples/flights.ipynb and keeps what it gives"
@@ -243,6 +244,11 @@ bench: .stamps/release
 bench-quick: .stamps/release
 	$(PY) -m pytest benches --override-ini=testpaths=benches -p no:xdist --timeout 1800 --bench-scale 0.1 --bench-rounds 3 \
 	  -k "not spark and not memory and not object and not long_links"
+
+# Cost per message and memory as the work grows; writes docs/growth.svg and the section of docs/performance.md.
+.PHONY: bench-growth
+bench-growth: .stamps/release
+	$(PY) benches/growth.py $(GROWTH)
 
 # Keeps the last bench under the version's name. `make bench-compare` fails if a ratio fell by more than 10 % in two of
 # the three newest runs of `make bench`, or of RUNS='a.json b.json c.json'; with A=old.json B=new.json it shows two runs.

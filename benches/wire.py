@@ -26,12 +26,14 @@ __all__ = [
     "Wire",
     "WireError",
     "add_stream",
+    "count_acks",
     "delete_consumer",
     "delete_stream",
     "make_payload",
     "message_ids",
     "publish",
     "pull",
+    "pull_request",
     "purge_stream",
     "push",
     "stream_messages",
@@ -103,11 +105,11 @@ def publish(
             start = time.perf_counter()
             for size, bytes_ in zip(sizes, blocks, strict=True):
                 while sent + size - acked > window:
-                    acked += _acks(chunks)
+                    acked += count_acks(chunks)
                 wire.sock.sendall(bytes_)
                 sent += size
             while acked < count:
-                acked += _acks(chunks)
+                acked += count_acks(chunks)
             seconds = time.perf_counter() - start
         wire.resync()
         stored = wire.stream_messages(names[0]) - before
@@ -120,7 +122,8 @@ def publish(
 ACK, ACK_ERROR, ACK_STATUS = b'"seq":', b'"error', b"NATS/1"
 
 
-def _acks(chunks: Chunks) -> int:
+def count_acks(chunks: Chunks) -> int:
+    """Receive a chunk and return the number of acks in it."""
     chunks.next()
     at = max(chunks.find(ACK_ERROR), chunks.find(ACK_STATUS))
     if at >= 0:
@@ -156,7 +159,7 @@ def pull(url: str, stream: str, count: int, *, clock: AbstractContextManager[Any
             while got < count:
                 while asked < count and asked - got <= PULL_MESSAGES * (PULLS_OUTSTANDING - 1):
                     batch = min(PULL_MESSAGES, count - asked)
-                    wire.sock.sendall(_pull_request(stream, token, inbox, batch))
+                    wire.sock.sendall(pull_request(stream, token, inbox, batch))
                     asked += batch
                 chunks.next()
                 at = chunks.find(status)
@@ -232,7 +235,7 @@ def _flow(wire: Wire, chunks: Chunks, at: int) -> int:
     return 1  # the stream's and the consumer's name are in the subject to answer to
 
 
-def _pull_request(stream: str, consumer: str, inbox: str, batch: int) -> bytes:
+def pull_request(stream: str, consumer: str, inbox: str, batch: int) -> bytes:
     body = json.dumps({"batch": batch, "max_bytes": PULL_BYTES, "expires": 10_000_000_000}).encode()
     subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
     return f"PUB {subject} {inbox} {len(body)}\r\n".encode() + body + b"\r\n"
