@@ -22,7 +22,8 @@ from .tools import wait_until
 CALLS = 1_000
 
 
-async def test_other_work_of_the_loop_goes_on(nc: Client, stream: str) -> None:
+@pytest.mark.parametrize("verb", ["publish", "fetch_batch"])
+async def test_other_work_of_the_loop_goes_on(nc: Client, stream: str, verb: str) -> None:
     """Timers, calls from other threads and sockets are served while one task only awaits answers."""
     js, loop = nc.jetstream(), asyncio.get_running_loop()
     done = asyncio.Event()
@@ -59,9 +60,15 @@ async def test_other_work_of_the_loop_goes_on(nc: Client, stream: str) -> None:
         thread = threading.Thread(target=call_in)
         thread.start()
         others = [asyncio.ensure_future(tick()), asyncio.ensure_future(talk(server.sockets[0].getsockname()[1]))]
+        sub = await js.pull_subscribe(f"{stream}.a")
         begin = time.monotonic()
-        for number in range(CALLS):
-            assert (await js.publish(f"{stream}.a", b"x")).seq == number + 1
+        if verb == "publish":
+            for number in range(CALLS):
+                assert (await js.publish(f"{stream}.a", b"x")).seq == number + 1
+        else:
+            # Without messages: the thread that waits for them is the loop's, at most for 50 ms.
+            for _ in range(20):
+                assert len(await sub.fetch_batch(10, timeout=0.05)) == 0
         took = time.monotonic() - begin
         done.set()
         await asyncio.gather(*others)
