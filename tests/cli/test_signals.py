@@ -217,6 +217,33 @@ def test_bench_removes_its_stream(own_server: jetarrow.server.NatsServer, own_sy
     assert own_sync.streams_info() == []
 
 
+SIGNALLED_LOOP = """
+import asyncio, os, signal, sys
+from jetarrow.cli import main
+
+class Loop(asyncio.SelectorEventLoop):
+    def __init__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        super().__init__()
+
+class Policy(asyncio.DefaultEventLoopPolicy):
+    _loop_factory = Loop
+
+asyncio.set_event_loop_policy(Policy())
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_signal_while_bench_creates_its_loop(
+    own_server: jetarrow.server.NatsServer, own_sync: jetarrow.sync.JetStream
+) -> None:
+    arguments = ["bench", "--msgs", "10000", "--size", "1", "--server", own_server.url]
+    with subprocess.Popen([sys.executable, "-c", SIGNALLED_LOOP, *arguments], **ERRORS) as process:
+        _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (CODES[signal.SIGTERM], "")
+    assert own_sync.streams_info() == []
+
+
 SCHEMA = pa.schema([("id", pa.int64())])
 BATCH = pa.record_batch([[1, 2]], SCHEMA)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jetarrow.cli import output
+from jetarrow.cli import output, signals
 from jetarrow.cli.arguments import Storage
 from jetarrow.cli.bench_measure import Plan, Report, measure
 from jetarrow.cli.bench_meters import Link, ServerCpu
@@ -157,11 +157,22 @@ def _measured(session: Session, plan: Plan, server_cpu: ServerCpu | None, rows: 
                 description="temporary stream of jetarrow bench",
             )
             options = session.jetstream_options()
-            return asyncio.run(
-                measure(plan, connect, jetstream=options, server_cpu=server_cpu, reports=reports, results=rows)
-            )
+            return _run(measure(plan, connect, jetstream=options, server_cpu=server_cpu, reports=reports, results=rows))
         finally:
             _delete(session, js, plan.name)
+
+
+def _run(work: Coroutine[Any, Any, Link]) -> Link:
+    """As `asyncio.run`, but a signal does not interrupt the creation of the loop, which would print a traceback."""
+    runner = asyncio.Runner()
+    try:
+        with signals.deferred():
+            runner.get_loop()
+        return runner.run(work)
+    finally:
+        # Not awaited if a signal came first.
+        work.close()
+        runner.close()
 
 
 def _delete(session: Session, js: JetStream, name: str) -> None:
