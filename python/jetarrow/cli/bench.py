@@ -170,9 +170,9 @@ def _run(work: Coroutine[Any, Any, Link]) -> Link:
             runner.get_loop()
         return runner.run(work)
     finally:
-        # Not awaited if a signal came first.
-        work.close()
         runner.close()
+        # Not awaited if a signal came first. After the runner, which cancels its task.
+        work.close()
 
 
 def _delete(session: Session, js: JetStream, name: str) -> None:
