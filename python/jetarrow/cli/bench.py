@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -157,22 +157,22 @@ def _measured(session: Session, plan: Plan, server_cpu: ServerCpu | None, rows: 
                 description="temporary stream of jetarrow bench",
             )
             options = session.jetstream_options()
-            return _run(measure(plan, connect, jetstream=options, server_cpu=server_cpu, reports=reports, results=rows))
+            return _run(
+                lambda: measure(plan, connect, jetstream=options, server_cpu=server_cpu, reports=reports, results=rows)
+            )
         finally:
             _delete(session, js, plan.name)
 
 
-def _run(work: Coroutine[Any, Any, Link]) -> Link:
+def _run(work: Callable[[], Coroutine[Any, Any, Link]]) -> Link:
     """As `asyncio.run`, but a signal does not interrupt the creation of the loop, which would print a traceback."""
     runner = asyncio.Runner()
     try:
         with signals.deferred():
             runner.get_loop()
-        return runner.run(work)
+        return runner.run(work())
     finally:
         runner.close()
-        # Not awaited if a signal came first. After the runner, which cancels its task.
-        work.close()
 
 
 def _delete(session: Session, js: JetStream, name: str) -> None:
