@@ -209,13 +209,20 @@ async def test_a_rebalance_waits_for_acknowledgements_on_the_way(
         sent = asyncio.ensure_future(batch.ack_sync())
         await until(lambda: bool(one._sending))
         await group.add_member("m2")
-        following = asyncio.ensure_future(one._follow())
+
+        async def follow() -> None:
+            # The entry may arrive later than the answer to the change.
+            while not deletions:
+                await one._follow()
+                await asyncio.sleep(0.01)
+
+        following = asyncio.ensure_future(follow())
         await until(lambda: one._order.epoch != batch._release.epoch)
         with pytest.raises(GroupPinLostError):
             await batch.in_progress()
         gate.set()
         await sent
-        await following
+        await asyncio.wait_for(following, 30)
         assert deletions == [True]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from jetarrow import _jetarrow
 from jetarrow.core.errors import NoRespondersError
 from jetarrow.core.session import Session
+from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.batch_collector import ConcatenatedBatch, HeldBatch, PendingAcks
 from jetarrow.jetstream.group_errors import GroupPinLostError
@@ -55,11 +56,12 @@ class GroupBatch(HeldBatch):
 
     async def _ack(self, kind: AckVerb, rows: Iterable[int] | Iterable[bool] | None, **options: Any) -> None:
         chosen = self._by_part(rows)
-        await self._member._check_pin(self._release.epoch)
-        # A rebalance waits for it: a consumer that is deleted with a confirmation on the way never answers.
+        # A rebalance waits for it: a consumer that is deleted with a confirmation on the way never answers. Before the
+        # check, because a rebalance in another thread may follow it.
         call = object()
         self._member._sending.add(call)
         try:
+            await self._member._check_pin(self._release.epoch)
             await self._send(kind, chosen, options)
         finally:
             self._member._sending.discard(call)
@@ -99,3 +101,18 @@ def group_batch(member: BatchOwner, release: Release[_jetarrow.Batch]) -> tuple[
     hold.parts = [part.rows for part in release.parts]
     native: Any = hold.parts[0] if len(hold.parts) == 1 else ConcatenatedBatch(hold.parts)
     return GroupBatch(member, native, hold, release), hold
+
+
+def seqs_of(rows: _jetarrow.Batch) -> list[int]:
+    """Returns the sequences of rows."""
+    return rows.seqs.to_pylist()  # type: ignore[return-value]  # without nulls
+
+
+def cut(rows: _jetarrow.Batch, chosen: list[int]) -> _jetarrow.Batch:
+    """Returns chosen rows, by their numbers."""
+    pa: Any = needs_pyarrow("a consumer group after a takeover")
+    # Not `pa.array`: it imports pandas, which takes seconds on a busy machine.
+    bits = bytearray((len(rows) + 7) // 8)
+    for row in chosen:
+        bits[row >> 3] |= 1 << (row & 7)
+    return rows.filter(pa.Array.from_buffers(pa.bool_(), len(rows), [None, pa.py_buffer(bits)]))

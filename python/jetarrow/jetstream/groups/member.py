@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import NoReturn
 from weakref import ref
 
 from jetarrow import _jetarrow
@@ -18,7 +18,7 @@ from jetarrow.jetstream.batch_collector import PendingAcks
 from jetarrow.jetstream.group_errors import GroupError, GroupPinLostError
 from jetarrow.jetstream.groups.config import PRIORITY_GROUP, GroupKind
 from jetarrow.jetstream.groups.group import ConsumerGroup, GroupContext, open_group
-from jetarrow.jetstream.groups.group_batch import GroupBatch, group_batch
+from jetarrow.jetstream.groups.group_batch import GroupBatch, cut, group_batch, seqs_of
 from jetarrow.jetstream.groups.membership import Membership, pinned_id_of, pinned_time
 from jetarrow.jetstream.groups.order import MemberOrder, Part, Release
 
@@ -50,7 +50,7 @@ class GroupMember:
         self._session = js._api.session
         self._ack_wait, self._max_ack_pending = ack_wait, max_ack_pending
         self.name = member
-        self._order: MemberOrder[_jetarrow.Batch] = MemberOrder(ack_wait, pinned_time(ack_wait), _cut)
+        self._order: MemberOrder[_jetarrow.Batch] = MemberOrder(ack_wait, pinned_time(ack_wait), cut)
         self._group: ConsumerGroup | None = None
         self._membership: Membership | None = None
         self._lock = self._session.lock()
@@ -103,7 +103,12 @@ class GroupMember:
             needs_pyarrow("a consumer group")
         self._group = await open_group(self._js, self._stream, self._name, self._kind)
         membership = Membership(
-            self._js, self._group, self.name, ack_wait=self._ack_wait, max_ack_pending=self._max_ack_pending
+            self._js,
+            self._group,
+            self.name,
+            ack_wait=self._ack_wait,
+            max_ack_pending=self._max_ack_pending,
+            quiet=self._quiet,
         )
         try:
             await membership.open()
@@ -246,7 +251,7 @@ class GroupMember:
             return 0, 0
         native, count = batch._native, len(batch)
         size = batch.nbytes if count else 0
-        parts = [Part(int(token), _seqs(rows), rows) for token, rows in native.by_first_token()] if count else []
+        parts = [Part(int(token), seqs_of(rows), rows) for token, rows in native.by_first_token()] if count else []
         refused = order.fetched(
             parts,
             pin=sub._native.pin(PRIORITY_GROUP),
@@ -273,7 +278,7 @@ class GroupMember:
         assert membership is not None
         before = membership.sub
         try:
-            await membership.follow(order.pin, self._session.now(), self._quiet)
+            await membership.follow(order.pin, self._session.now())
         except TimeoutError:
             pass
         except Error as error:
@@ -285,11 +290,10 @@ class GroupMember:
 
     async def _quiet(self) -> None:
         """Refuses acknowledgements from now on, and waits for those that are being sent."""
-        session = self._session
         self._order.forget_consumer()
-        deadline = session.now() + min(ACK_GRACE, self._ack_wait / 4)
-        while self._sending and session.now() < deadline:
-            await session.sleep(ACK_LOOK)
+        deadline = self._session.now() + min(ACK_GRACE, self._ack_wait / 4)
+        while self._sending and self._session.now() < deadline:
+            await self._session.sleep(ACK_LOOK)
 
     async def _check_pin(self, epoch: int) -> None:
         """Checks that rows of an epoch belong to this program.
@@ -394,16 +398,3 @@ class GroupMember:
                     await self._group.step_down(self.name)
             self._order.forget_consumer()
             await self._membership.close()
-
-
-def _seqs(rows: _jetarrow.Batch) -> list[int]:
-    return rows.seqs.to_pylist()  # type: ignore[return-value]  # without nulls
-
-
-def _cut(rows: _jetarrow.Batch, chosen: list[int]) -> _jetarrow.Batch:
-    pa: Any = needs_pyarrow("a consumer group after a takeover")
-    # Not `pa.array`: it imports pandas, which takes seconds on a busy machine.
-    bits = bytearray((len(rows) + 7) // 8)
-    for row in chosen:
-        bits[row >> 3] |= 1 << (row & 7)
-    return rows.filter(pa.Array.from_buffers(pa.bool_(), len(rows), [None, pa.py_buffer(bits)]))

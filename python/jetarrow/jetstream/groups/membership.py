@@ -42,8 +42,17 @@ class Membership:
     """The consumer of a member, as the group's entry demands it."""
 
     def __init__(
-        self, js: GroupContext, group: ConsumerGroup, member: str, *, ack_wait: float, max_ack_pending: int
+        self,
+        js: GroupContext,
+        group: ConsumerGroup,
+        member: str,
+        *,
+        ack_wait: float,
+        max_ack_pending: int,
+        quiet: Callable[[], Awaitable[None]],
     ) -> None:
+        # Called before the consumer is deleted: acknowledgements on the way would never be answered.
+        self._quiet = quiet
         self._js, self._group, self._member = js, group, member
         self._ack_wait, self._max_ack_pending = ack_wait, max_ack_pending
         self._session = js._api.session
@@ -97,13 +106,12 @@ class Membership:
             )
         await self._join()
 
-    async def follow(self, pin: str | None, now: float, quiet: Callable[[], Awaitable[None]]) -> None:
+    async def follow(self, pin: str | None, now: float) -> None:
         """Takes changes of the entry, and tries again to create a consumer that is missing.
 
         Args:
             pin: The pin id that this program saw last.
             now: Seconds of the session's clock.
-            quiet: Called before the consumer is deleted: acknowledgements on the way would never be answered.
 
         Raises:
             GroupChangedError: The group was changed so that its members end.
@@ -121,7 +129,7 @@ class Membership:
         if self.is_over or self._config is None or before is None:
             return
         if (before.members, before.mappings) != (self._config.members, self._config.mappings):
-            await self._rebalance(pin, quiet)
+            await self._rebalance(pin)
         elif self.sub is None and now >= self._retry_at:
             await self._join()
 
@@ -148,16 +156,17 @@ class Membership:
         self.is_over = True
         self.drop()
         if self._group.kind == "static":
+            await self._quiet()
             with suppress(Error):
                 await self._js.delete_consumer(self._group.work_queue, self.consumer)
 
-    async def _rebalance(self, pin: str | None, quiet: Callable[[], Awaitable[None]]) -> None:
+    async def _rebalance(self, pin: str | None) -> None:
         had, self._retry_at = self.sub is not None, math.inf
         self.drop()
         if had:
             # Only the pinned program deletes: the others would delete the consumer that it has made.
             if pin is not None and await self.pinned_id() == pin:
-                await quiet()
+                await self._quiet()
                 with suppress(NotFoundError):
                     await self._js.delete_consumer(self._group.work_queue, self.consumer)
             else:
