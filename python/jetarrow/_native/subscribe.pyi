@@ -1,5 +1,6 @@
 """Subscriptions."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Literal, final
 
@@ -55,6 +56,17 @@ class Subscription:
 
         Returns:
             The entries, and the number of them that completes the initial ones; None if these are not complete.
+        """
+
+    def arrival(self, event_loop: asyncio.AbstractEventLoop, bridge: Bridge) -> asyncio.Future[None] | None:
+        """Return a future that resolves at the next message or at the end.
+
+        Args:
+            event_loop: The running loop, of which the future is.
+            bridge: Its mailbox.
+
+        Returns:
+            The future. None if there is a message or the end already, and for ordered subscriptions.
         """
 
     def ready(

@@ -131,6 +131,9 @@ class Session(Protocol):
         `unwanted` creates the call that reverts a result which arrived after the cancellation.
         """
 
+    async def until_ready(self, native: NativeSubscription, wait: float | None) -> str:
+        """Waits at most `wait` seconds for a message; returns "messages", "ended", or "late" after a timeout."""
+
     async def sleep(self, delay: float) -> None:
         """Waits `delay` seconds; 0 yields to other tasks."""
 

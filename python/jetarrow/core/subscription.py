@@ -208,7 +208,7 @@ class Subscription:
 
     async def _wait_ready(self, wait: float | None) -> str:
         """Waits at most `wait` seconds; returns "messages", "ended", or "late" after a timeout."""
-        return await self._session.run(self._native.ready(wait=wait))
+        return await self._session.until_ready(self._native, wait)
 
     async def _wait_for_messages(self) -> bool:
         """Waits for messages; returns False when the subscription has ended and is empty."""

@@ -1,15 +1,17 @@
 //! The class `Subscription`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::bridge::{Bridge, Event};
+use crate::bridge::{Bridge, Event, Mailbox, settle};
 use crate::call::Call;
 use crate::connect::Connection;
 use crate::convert::{Word, optional_seconds, seconds};
 use crate::error::{PyResult, Raised};
 use crate::message::MessageFormat;
+use base::lock::lock;
 use jetstream::receive::subscribe::{
     self as engine, OnNotice, Ready, SubscriptionKind, SubscriptionLimits, SubscriptionNotice,
 };
@@ -21,6 +23,36 @@ use wire::subject;
 pub struct Subscription {
     inner: Owned<Arc<engine::Subscription>>,
     form: MessageFormat,
+    arrivals: Arc<Arrivals>,
+}
+
+/// Futures that wait for a message, each with the mailbox of its loop.
+#[derive(Default)]
+struct Arrivals(Mutex<Vec<(Arc<Mailbox>, Py<PyAny>)>>);
+
+impl Arrivals {
+    /// Adds a future, and removes those that were cancelled.
+    fn add(&self, py: Python<'_>, mailbox: &Arc<Mailbox>, future: &Bound<'_, PyAny>) -> PyResult<()> {
+        // Taken out, because Python code must not run under the lock.
+        let mut waiting = std::mem::take(&mut *lock(&self.0));
+        let mut kept = vec![(mailbox.clone(), future.clone().unbind())];
+        for (mailbox, future) in waiting.drain(..) {
+            if !future.bind(py).call_method0(intern!(py, "done"))?.is_truthy()? {
+                kept.push((mailbox, future));
+            }
+        }
+        lock(&self.0).append(&mut kept);
+        Ok(())
+    }
+
+    /// Resolves all futures, each in its loop.
+    fn wake(&self) {
+        let waiting = std::mem::take(&mut *lock(&self.0));
+        for (mailbox, future) in waiting {
+            let resolve = move |py: Python<'_>| settle(future.bind(py), Ok(py.None().into_bound(py)));
+            mailbox.push(0, Event::Many(Box::new(resolve)));
+        }
+    }
 }
 
 /// Messages of a push consumer that are missing according to its heartbeat.
@@ -79,7 +111,7 @@ impl Connection {
             _ => Box::new(|_| ()),
         };
         let subscription = engine::subscribe(conn, subject, queue, limits, kind, tell)?;
-        Ok(Subscription { inner: Owned::new(Arc::new(subscription)), form })
+        Ok(Subscription { inner: Owned::new(Arc::new(subscription)), form, arrivals: Arc::default() })
     }
 }
 
@@ -96,6 +128,28 @@ impl Subscription {
     fn take<'py>(&self, session: &Bound<'py, PyAny>, sid: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(message) = self.inner.get()?.take_message() else { return Ok(None) };
         self.form.make(session.py(), session.as_unbound(), message, Some(sid)).map(Some)
+    }
+
+    /// Returns a future of `event_loop` that resolves at the next message or at the end.
+    ///
+    /// None if there is one already, and for ordered subscriptions, whose waits have other ends too. Unlike `ready` it
+    /// has no task, so that thousands of subscriptions which receive a message each cost little.
+    fn arrival<'py>(
+        &self,
+        py: Python<'py>,
+        event_loop: &Bound<'py, PyAny>,
+        bridge: &Bridge,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let inner = self.inner.get()?;
+        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        // Added first: the message may arrive at once.
+        self.arrivals.add(py, &bridge.mailbox, &future)?;
+        let arrivals = self.arrivals.clone();
+        if inner.on_arrival(Box::new(move || arrivals.wake())) {
+            return Ok(Some(future));
+        }
+        self.arrivals.wake();
+        Ok(None)
     }
 
     /// Waits for a message.

@@ -204,7 +204,7 @@ class Subscription(AsyncIterable[Message], AbstractAsyncContextManager["Subscrip
     async def _is_ready(self, wait: float | None) -> str:
         """Waits at most `wait` seconds; returns "messages", "ended" or "late"."""
         try:
-            return await self._client.nc._session.run(self._native.ready(wait=wait))
+            return await self._client.nc._session.until_ready(self._native, wait)
         except ConnectionClosedError:
             return "ended"
 

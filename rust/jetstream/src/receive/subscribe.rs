@@ -70,6 +70,9 @@ pub enum SubscriptionNotice {
 
 pub type OnNotice = Box<dyn Fn(SubscriptionNotice) + Send + Sync>;
 
+/// Called once, at the next message or at the end.
+pub type OnArrival = Box<dyn FnOnce() + Send>;
+
 /// A buffered message, copied out of the connection's read buffer, of which every slice keeps 64 KiB. A large message
 /// is not copied, because the copy would cost more than it saves.
 enum WaitingMessages {
@@ -107,6 +110,7 @@ struct SubscriptionState {
     messages: usize,
     bytes: usize,
     flow: FlowControlReplies,
+    on_arrival: Option<OnArrival>,
     delivered: u64,
     dropped: u64,
     dropped_bytes: u64,
@@ -144,6 +148,15 @@ impl SharedSubscription {
     fn came(&self) {
         *lock(&self.alive) = Instant::now();
         self.changed.notify_waiters();
+        self.arrived();
+    }
+
+    fn arrived(&self) {
+        let on_arrival = {
+            let mut state = self.lock();
+            if state.is_waiting() { None } else { state.on_arrival.take() }
+        };
+        on_arrival.into_iter().for_each(|call| call());
     }
 
     /// Ends the subscription: no more messages follow.
@@ -157,6 +170,7 @@ impl SharedSubscription {
             state.failure = failure;
         }
         self.changed.notify_waiters();
+        self.arrived();
     }
 }
 

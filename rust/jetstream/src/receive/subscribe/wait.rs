@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::futures::Notified;
 use tokio::sync::watch;
 
-use super::{Subscription, SubscriptionKind};
+use super::{OnArrival, Subscription, SubscriptionKind, SubscriptionState};
 use base::error::Result;
 use base::lock::lock;
 use client::Link;
@@ -35,6 +35,21 @@ impl Subscription {
             None => self.changes(silence).await,
             Some(wait) => tokio::time::timeout(wait, self.changes(silence)).await.unwrap_or(Ok(Ready::Late)),
         }
+    }
+
+    /// Calls `arrived` at the next message or at the end, from the task that buffers messages. Replaces the function of
+    /// an earlier call. False if there is a message or the end already, or if the wait of this kind has other ends too:
+    /// then `arrived` is not called.
+    pub fn on_arrival(&self, arrived: OnArrival) -> bool {
+        if self.shared.kind == SubscriptionKind::Ordered {
+            return false;
+        }
+        let mut state = self.shared.lock();
+        let waits = state.is_waiting();
+        // Dropped without the lock.
+        let _replaced = if waits { state.on_arrival.replace(arrived) } else { Some(arrived) };
+        drop(state);
+        waits
     }
 
     async fn changes(&self, silence: Option<Duration>) -> Result<Ready> {
@@ -97,6 +112,13 @@ impl Subscription {
         let Some(link) = link else { return false };
         let now = link.borrow_and_update();
         now.up && self.breaks.swap(now.breaks, Ordering::Relaxed) != now.breaks
+    }
+}
+
+impl SubscriptionState {
+    /// No message is buffered, and the end has not come.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.messages == 0 && !self.ended
     }
 }
 
