@@ -59,7 +59,7 @@ class Subscription:
         """
 
     def arrival(self, event_loop: asyncio.AbstractEventLoop, bridge: Bridge) -> asyncio.Future[None] | None:
-        """Return a future that resolves at the next message or at the end.
+        """Return a future that resolves at the next message or at the end. An idle loop's thread waits for it first.
 
         Args:
             event_loop: The running loop, of which the future is.

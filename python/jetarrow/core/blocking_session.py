@@ -71,8 +71,8 @@ class BlockingSession(SharedState):
     async def run(self, call: Call[_T], unwanted: Callable[[_T], Call[None]] | None = None) -> _T:
         return call.block()
 
-    async def until_ready(self, native: NativeSubscription, wait: float | None) -> str:
-        return native.ready(wait=wait).block()
+    def arrival(self, native: NativeSubscription) -> None:
+        return None
 
     async def sleep(self, delay: float) -> None:
         time.sleep(delay)  # noqa: ASYNC251  # no event loop

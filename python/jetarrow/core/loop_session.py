@@ -76,17 +76,10 @@ class LoopSession(SharedState):
                 unwanted(future.result()).start(loop, bridge)
             raise
 
-    async def until_ready(self, native: NativeSubscription, wait: float | None) -> str:
-        if wait is None:
-            loop, last = asyncio.get_running_loop(), self._last_loop
-            bridge = last[1] if last is not None and last[0] is loop else self._switch_loop(loop)
-            arrival = native.arrival(loop, bridge)
-            if arrival is not None:
-                bridge.linger()
-                await arrival
-            if native.pending_msgs:
-                return "messages"
-        return await self.run(native.ready(wait=wait))
+    def arrival(self, native: NativeSubscription) -> asyncio.Future[None] | None:
+        loop, last = asyncio.get_running_loop(), self._last_loop
+        bridge = last[1] if last is not None and last[0] is loop else self._switch_loop(loop)
+        return native.arrival(loop, bridge)
 
     def _switch_loop(self, loop: asyncio.AbstractEventLoop) -> Bridge:
         bridge = bridge_of(loop)

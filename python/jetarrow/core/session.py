@@ -131,8 +131,11 @@ class Session(Protocol):
         `unwanted` creates the call that reverts a result which arrived after the cancellation.
         """
 
-    async def until_ready(self, native: NativeSubscription, wait: float | None) -> str:
-        """Waits at most `wait` seconds for a message; returns "messages", "ended", or "late" after a timeout."""
+    def arrival(self, native: NativeSubscription) -> asyncio.Future[None] | None:
+        """Returns a future that resolves at the next message, or at the end, of a subscription without messages.
+
+        None if `native.ready` has to be awaited: at the end, for ordered subscriptions, and without an event loop.
+        """
 
     async def sleep(self, delay: float) -> None:
         """Waits `delay` seconds; 0 yields to other tasks."""

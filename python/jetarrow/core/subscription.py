@@ -208,7 +208,7 @@ class Subscription:
 
     async def _wait_ready(self, wait: float | None) -> str:
         """Waits at most `wait` seconds; returns "messages", "ended", or "late" after a timeout."""
-        return await self._session.until_ready(self._native, wait)
+        return await self._session.run(self._native.ready(wait=wait))
 
     async def _wait_for_messages(self) -> bool:
         """Waits for messages; returns False when the subscription has ended and is empty."""
@@ -228,7 +228,7 @@ class Subscription:
         cb, nc = self._cb, self._session
         assert cb is not None
         since = 0
-        while await self._wait_for_messages():
+        while True:
             native = self._native
             while (msg := native.take(nc, self._id)) is not None:
                 try:
@@ -245,6 +245,11 @@ class Subscription:
                     # A callback that does not suspend must not block other tasks.
                     since = 0
                     await asyncio.sleep(0)
+            arrival = nc.arrival(native)
+            if arrival is not None:
+                await arrival
+            elif not (native.pending_msgs or await self._wait_for_messages()):
+                return
 
     async def _deliver_one(self) -> None:
         future = self._future
@@ -352,16 +357,21 @@ class Messages:
         sub = self._sub
         nc = sub._session
         since = 0
-        while await sub._wait_for_messages():
+        while True:
             # Looked up each time: an ordered subscription replaces its native subscription.
-            take = sub._native.take
-            while (msg := take(nc, sub._id)) is not None:
+            native = sub._native
+            while (msg := native.take(nc, sub._id)) is not None:
                 since += 1
                 if since >= MESSAGES_PER_TURN:
                     # Other tasks run.
                     since = 0
                     await nc.sleep(0)
                 yield msg
+            arrival = nc.arrival(native)
+            if arrival is not None:
+                await arrival
+            elif not (native.pending_msgs or await sub._wait_for_messages()):
+                break
         sub._unregister()
 
     async def __anext__(self) -> Msg:

@@ -141,15 +141,19 @@ impl Subscription {
         bridge: &Bridge,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let inner = self.inner.get()?;
+        if inner.is_ordered() || !inner.is_waiting() {
+            return Ok(None);
+        }
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         // Added first: the message may arrive at once.
         self.arrivals.add(py, &bridge.mailbox, &future)?;
         let arrivals = self.arrivals.clone();
-        if inner.on_arrival(Box::new(move || arrivals.wake())) {
-            return Ok(Some(future));
+        if !inner.on_arrival(Box::new(move || arrivals.wake())) {
+            self.arrivals.wake();
+            return Ok(None);
         }
-        self.arrivals.wake();
-        Ok(None)
+        bridge.linger_after(py, None, false)?;
+        Ok(Some(future))
     }
 
     /// Waits for a message.

@@ -202,9 +202,14 @@ class Subscription(AsyncIterable[Message], AbstractAsyncContextManager["Subscrip
         return None if msg is None else message_of(msg)
 
     async def _is_ready(self, wait: float | None) -> str:
-        """Waits at most `wait` seconds; returns "messages", "ended" or "late"."""
+        """Waits at most `wait` seconds; returns "messages", "ended" or "late". Another task may take the messages."""
+        session = self._client.nc._session
+        arrival = session.arrival(self._native) if wait is None else None
+        if arrival is not None:
+            await arrival
+            return "messages"
         try:
-            return await self._client.nc._session.until_ready(self._native, wait)
+            return await session.run(self._native.ready(wait=wait))
         except ConnectionClosedError:
             return "ended"
 

@@ -37,13 +37,19 @@ impl Subscription {
         }
     }
 
+    pub fn is_ordered(&self) -> bool {
+        self.shared.kind == SubscriptionKind::Ordered
+    }
+
+    /// No message is buffered, and the end has not come.
+    pub fn is_waiting(&self) -> bool {
+        self.shared.lock().is_waiting()
+    }
+
     /// Calls `arrived` at the next message or at the end, from the task that buffers messages. Replaces the function of
-    /// an earlier call. False if there is a message or the end already, or if the wait of this kind has other ends too:
-    /// then `arrived` is not called.
+    /// an earlier call. False, without a call, if there is a message or the end already. Not for ordered subscriptions,
+    /// of which a wait has other ends too.
     pub fn on_arrival(&self, arrived: OnArrival) -> bool {
-        if self.shared.kind == SubscriptionKind::Ordered {
-            return false;
-        }
         let mut state = self.shared.lock();
         let waits = state.is_waiting();
         // Dropped without the lock.
@@ -105,7 +111,7 @@ impl Subscription {
 
     /// Returns the link for ordered subscriptions, which depend on it.
     fn link(&self) -> Option<watch::Receiver<Link>> {
-        (self.shared.kind == SubscriptionKind::Ordered).then(|| self.conn.link.clone())
+        self.is_ordered().then(|| self.conn.link.clone())
     }
 
     fn relinked(&self, link: &mut Option<watch::Receiver<Link>>) -> bool {
