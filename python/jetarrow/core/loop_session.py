@@ -166,7 +166,6 @@ class LoopSession(SharedState):
         bridge = last[1] if last is not None and last[0] is loop else self._switch_loop(loop)
         future = native.request_future(loop, bridge, self, subject, payload, timeout, headers)
         try:
-            bridge.linger()
             return await future
         except asyncio.CancelledError:
             native.cancel_request(future)

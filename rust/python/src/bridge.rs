@@ -30,6 +30,9 @@ mod idle;
 mod system;
 mod wake;
 
+/// Number of awaited calls up to which the loop's thread waits for a result itself. With more the loop has work soon.
+pub const MOST_LINGERED_FOR: usize = 512;
+
 /// A result that becomes a Python object when the GIL is held.
 pub type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
 

@@ -178,12 +178,7 @@ impl Connection {
         });
         let others = conn.pending_requests();
         conn.start_request(request, future.as_ptr() as usize, done)?;
-        // With other requests in flight, a delay until the end of the iteration costs nothing.
-        if others > 0 {
-            Connection::kick_later(slf, event_loop)?
-        } else {
-            conn.outbox.flush_now()
-        }
+        Connection::send_request(slf, event_loop, bridge, others)?;
         Ok(future)
     }
 }

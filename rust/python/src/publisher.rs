@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::bridge::{Bridge, Event};
+use crate::bridge::{Bridge, Event, MOST_LINGERED_FOR};
 use crate::connect::Connection;
 use crate::convert::{Timeout, Word, seconds};
 use crate::error::PyResult;
@@ -38,8 +38,6 @@ use result_futures::{ResultFutures, ResultState, RowResult, WaitingFutures};
 const MOST_BYTES: usize = 64 << 20;
 /// Number of queued messages at which they are sent before the end of the loop's iteration.
 const SEND_THRESHOLD: usize = 128;
-/// Number of messages without an ack up to which `linger` waits for one.
-const MOST_LINGERED_FOR: u64 = 32;
 
 /// A publisher of one event loop.
 #[pyclass(frozen, module = "jetarrow._jetarrow")]
@@ -163,7 +161,7 @@ impl Publisher {
     /// Waits for the next ack as `Bridge.linger`, if the loop has no work other than to send the queued messages.
     fn linger(&self, py: Python<'_>, bridge: &Bridge) -> PyResult<()> {
         // With many in flight the loop has work soon.
-        if self.shared.pending() > MOST_LINGERED_FOR {
+        if self.shared.pending() > MOST_LINGERED_FOR as u64 {
             return Ok(());
         }
         let hand_over = || self.way.hand_over();

@@ -5,7 +5,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::bridge::{Bridge, Event, settle};
+use crate::bridge::{Bridge, Event, MOST_LINGERED_FOR, settle};
 use crate::call::Call;
 use crate::connect::Connection;
 use crate::convert::{Timeout, Word};
@@ -77,12 +77,7 @@ impl Connection {
         });
         let others = conn.pending_requests();
         conn.start_request(request, future.as_ptr() as usize, done)?;
-        // With other requests in flight, a delay until the end of the iteration costs nothing.
-        if others > 0 {
-            Connection::kick_later(slf, event_loop)?
-        } else {
-            conn.outbox.flush_now()
-        }
+        Connection::send_request(slf, event_loop, bridge, others)?;
         Ok(future)
     }
 
@@ -121,5 +116,29 @@ impl Connection {
         let (payload, headers) =
             message(what, payload, |cell| self.of_a_request(cell), || headers::lenient(headers), limit)?;
         Ok(Request { subject: checked, payload, headers, timeout: timeout.0, verb: Verb::Request })
+    }
+
+    /// Sends a queued request, and waits for its reply in this thread if the loop has no other work.
+    pub fn send_request(
+        slf: &Bound<'_, Self>,
+        event_loop: &Bound<'_, PyAny>,
+        bridge: &Bridge,
+        others: usize,
+    ) -> PyResult<()> {
+        let outbox = &slf.get().connection()?.outbox;
+        if others == 0 {
+            outbox.flush_now();
+            return bridge.linger_after(slf.py(), None, false);
+        }
+        // With other requests in flight, a delay until the end of the iteration costs nothing.
+        Connection::kick_later(slf, event_loop)?;
+        if others > MOST_LINGERED_FOR {
+            return Ok(());
+        }
+        let flush = || {
+            outbox.flush_now();
+            Ok(())
+        };
+        bridge.linger_after(slf.py(), Some(&flush), false)
     }
 }

@@ -78,7 +78,6 @@ class Get(Bucket):
                 found = await session.run(native.get_entry(self._entries, where, query, api.timeout))
             else:
                 future = native.get_entry_future(loop, bridge, self._entries, where, query, api.timeout)
-                bridge.linger()
                 found = await future
         except NoRespondersError:
             return None
