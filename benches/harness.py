@@ -37,6 +37,9 @@ from typing import Any, Literal
 
 import wire
 
+# Seconds of one round of a row, against a hang: it fails alone, and the other rows keep their figures.
+ROW_TIMEOUT = 120.0
+
 RowFunction = Callable[["Run"], int] | Callable[["Run"], Awaitable[int]]
 
 
@@ -253,7 +256,7 @@ class Runner:
     def _call(self, row: Row, run: Run) -> Run:
         done = row.function(run)
         if inspect.isawaitable(done):
-            done = asyncio.run(_coroutine(done))
+            done = asyncio.run(asyncio.wait_for(_coroutine(done), ROW_TIMEOUT))
         stored = wire.stream_messages(self.url, run.stream) if run.stream else run.count
         if done != run.count or stored != run.count or not run.seconds:
             raise wire.WireError(f"{row.name}: {done} of {run.count} done, {stored} stored, {run.seconds} s")

@@ -72,8 +72,9 @@ def as_json(about: dict[str, Any], results: Iterable[Result]) -> dict[str, Any]:
 def _row(result: Result, results: list[Result]) -> dict[str, Any]:
     group = result.group
     row: dict[str, Any] = {"group": group.name, "kind": group.kind, "name": result.row.name, "size": group.size}
-    if result.skipped or result.error:
-        return {**row, "skipped": result.skipped, "error": repr(result.error) if result.error else None}
+    if result.skipped or result.error or not result.runs:
+        error = None if result.skipped else repr(result.error or "no round has ended")
+        return {**row, "skipped": result.skipped, "error": error}
     return {
         **row,
         "count": result.runs[0].count,

@@ -117,7 +117,10 @@ def about(results: dict[str, Any]) -> str:
     when = results["when"][:16].replace("T", " ")
     machine = f"{results['cpus']} CPUs ({results['cpu']}), shared with the server"
     load = f"load average {results['load_average'] or 0:.2f} at the start"
-    rounds = f"Python {results['python']}; medians of {results['rounds']} interleaved rounds"
+    rounds = f"{results['rounds']} interleaved rounds"
+    if results.get("runs"):
+        rounds = f"{results['runs']} runs of {rounds}"
+    rounds = f"Python {results['python']}; medians of {rounds}"
     return f"{when} UTC; {machine};\n{load}; {rounds};\n{versions}."
 
 
