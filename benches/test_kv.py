@@ -172,7 +172,7 @@ row(TABLE, "jetarrow to_table", to_table, ours, filled=True)
 row(TABLE, "nats-py keys() and get()", keys_and_gets, nats.connect, filled=True, count=10_000)
 row(MILLION, "jetarrow to_table", to_table, ours, filled=True)
 row(MILLION, "jetarrow watchall", watchall, ours, filled=True)
-# Of more keys its watch drops messages: it buffers at most 524,288.
+# Its watch drops messages of a larger bucket: it buffers at most 524,288.
 row(MILLION, "nats-py watchall", watchall, nats.connect, filled=True, count=250_000)
 row(WATCH, "jetarrow watchall", watchall, ours, filled=True)
 row(WATCH, "nats-py watchall", watchall, nats.connect, filled=True)
