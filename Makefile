@@ -3,6 +3,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
+# Some machines switch the bytecode cache off. Each of the thousands of interpreters of the tests would then compile all
+# modules again, which is a third of the time of `make test`.
+export PYTHONDONTWRITEBYTECODE :=
+
 PY := .venv/bin/python
 MATURIN := .venv/bin/maturin
 # What the native module is built from.

@@ -66,17 +66,22 @@ class Wire:
             line = self._line()
             if line == b"PING":
                 self.sock.sendall(b"PONG\r\n")
-            elif line.startswith(b"MSG "):
+            elif line.startswith((b"MSG ", b"HMSG ")):
                 size = int(line.split()[-1])
                 while len(self._read) < size + 2:
                     self._fill()
-                answer: dict[str, Any] = json.loads(self._read[:size])
+                payload = bytes(self._read[:size])
                 del self._read[: size + 2]
+                if line.split()[2] != b"9":
+                    continue  # the status of an earlier pull request
+                if line.startswith(b"HMSG "):
+                    raise WireError(f"{subject}: {payload!r}")
+                answer: dict[str, Any] = json.loads(payload)
                 if "error" in answer:
                     raise WireError(f"{subject}: {answer['error']}")
                 return answer
-            elif line.startswith((b"HMSG ", b"-ERR")):
-                raise WireError(f"{subject}: {line.decode()} {bytes(self._read[:80])!r}")
+            elif line.startswith(b"-ERR"):
+                raise WireError(f"{subject}: {line.decode()}")
 
     def stream_messages(self, stream: str) -> int:
         return int(self.request(f"$JS.API.STREAM.INFO.{stream}")["state"]["messages"])

@@ -9,6 +9,12 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
+
+# Hypothesis also draws constants of the modules that are loaded. A worker that has run other tests before would draw
+# other examples than the next run does.
+if "_get_local_constants" in vars(providers):
+    vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 
 # An Arrow type, and a strategy for its values as Python objects that `pa.array` accepts.
 Kind = tuple[pa.DataType, st.SearchStrategy[Any]]

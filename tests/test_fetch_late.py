@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import suppress
+from typing import Any
 
 import jetarrow
 import pytest
@@ -185,12 +186,8 @@ async def test_fetch_repeats_request_after_premature_end(verb: str) -> None:
     assert dry.asked == 3
 
 
-async def test_fetch_recovers_from_request_without_response(
-    nc: jetarrow.Client, js: JetStreamContext, stream: str
-) -> None:
-    """For example to a lost leader of the consumer: calls with a shorter timeout continue after it."""
-    await fill(js, stream, 10)
-    await js.add_consumer(stream, durable_name="d", ack_policy="none")
+async def without_the_first_request(nc: jetarrow.Client, stream: str) -> tuple[Any, list[str]]:
+    """A subscription whose first request is lost, and the subjects of its requests."""
     asked: list[str] = []
 
     async def forward(msg: jetarrow.Msg) -> None:
@@ -202,7 +199,16 @@ async def test_fetch_recovers_from_request_without_response(
 
     prefix = f"P{stream}"
     await nc.subscribe(f"{prefix}.>", cb=forward)
-    sub = await nc.jetstream(prefix=prefix).pull_subscribe_bind("d", stream)
+    return await nc.jetstream(prefix=prefix).pull_subscribe_bind("d", stream), asked
+
+
+async def test_fetch_recovers_from_request_without_response(
+    nc: jetarrow.Client, js: JetStreamContext, stream: str
+) -> None:
+    """For example to a lost leader of the consumer: calls with a shorter timeout continue after it."""
+    await fill(js, stream, 10)
+    await js.add_consumer(stream, durable_name="d", ack_policy="none")
+    sub, _ = await without_the_first_request(nc, stream)
     found = 0
     for _ in range(20):
         with suppress(jetarrow.errors.TimeoutError):
@@ -210,3 +216,14 @@ async def test_fetch_recovers_from_request_without_response(
         if found:
             break
     assert found == 10
+
+
+async def test_one_call_repeats_a_request_without_response(
+    nc: jetarrow.Client, js: JetStreamContext, stream: str
+) -> None:
+    """The server drops a request for messages at hand if the consumer is deleted meanwhile."""
+    await fill(js, stream, 10)
+    await js.add_consumer(stream, durable_name="d")
+    sub, asked = await without_the_first_request(nc, stream)
+    assert len(await sub.fetch_batch(10, timeout=60)) == 10
+    assert len(asked) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jetarrow.jetstream.pipes.delivery import (
     Delivery,
@@ -18,6 +18,8 @@ from jetarrow.jetstream.pipes.delivery import (
     RolledBack,
     Send,
 )
+
+from tests.strategies import bounded
 
 Event = Literal["fine", "foreign", "answer lost", "lost", "late", "taken over", "rolled back", "purged", "refused"]
 EVENTS: tuple[Event, ...] = (
@@ -128,7 +130,7 @@ def is_once(target: Target, stored: int) -> bool:
 @example([1000, 1000, 7], ["fine", "answer lost"], 64, 0)
 @example([1000, 1000, 7], ["late", "fine"], 1, 0)
 @example([1000, 7], ["rolled back", "answer lost"], 8, 0)
-@settings(max_examples=2_000, deadline=None)
+@bounded(2_000)
 def test_each_part_is_stored_once_or_the_end_has_its_reason(
     sizes: list[int], events: list[Event], window: int, error: int
 ) -> None:

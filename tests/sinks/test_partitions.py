@@ -15,13 +15,15 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jetarrow.jetstream.errors import SinkError, SinkSchemaError
 from jetarrow.jetstream.sinks import partitions
 from jetarrow.jetstream.sinks.parquet import ParquetTable
 from jetarrow.jetstream.sinks.state import State
 from jetarrow.js.client import JetStreamContext
+
+from tests.strategies import bounded
 
 from .tools import SCHEMA
 
@@ -116,7 +118,7 @@ NOT = {"polars": [pa.decimal128(12, 4)], "pyarrow": [pa.decimal128(12, 4)]}
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@bounded(60)
 @given(data=st.data())
 def test_any_table_comes_back(reader: str, data: Any) -> None:
     table = data.draw(tables([kind for kind in KINDS if kind not in NOT.get(reader, [])]))

@@ -9,10 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jetarrow.jetstream.sinks.upsert import DELETED, Upsert, changes, deletion_markers, is_compacted
 from jetarrow.js.api import StreamConfig
+
+from tests.strategies import bounded
 
 UTC = datetime.UTC
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -64,7 +66,7 @@ class Model:
 
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("key", [("subject",), ("id",), ("id", "part"), ("subject", "part")])
-@settings(max_examples=30, deadline=None)
+@bounded(30)
 @given(commits=st.lists(CHANGES, max_size=4), shuffled=st.randoms())
 def test_changes_of_commits_give_the_rows_of_single_changes(
     kind: str, key: tuple[str, ...], commits: list[list[tuple[int, bool, int, int]]], shuffled: Any

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jetarrow.core.errors import Error
 from jetarrow.spark.options.write import WriteOptions, write_options
@@ -31,6 +31,8 @@ from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from tests.strategies import bounded
 
 if TYPE_CHECKING:
     from .tools import Stored, Streams
@@ -179,7 +181,7 @@ def test_replay_with_the_same_partitions_passes_no_row_to_the_driver(
     assert contents(stored(query.name)) == Counter(rows)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@bounded(20)
 @given(data=st.data())
 @pytest.mark.usefixtures("calls_of_five")
 def test_any_executions_store_each_row_once(streams: Streams, stored: Read, data: st.DataObject) -> None:

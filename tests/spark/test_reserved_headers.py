@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jetarrow.spark.reserved_headers import without
 
 from tests.raw_publish import raw_publish
+from tests.strategies import bounded
 
 if TYPE_CHECKING:
     from .tools import Here, Streams
@@ -20,7 +21,7 @@ ROWS = st.lists(st.none() | st.lists(st.tuples(st.sampled_from(NAMES), st.lists(
 KIND = pa.map_(pa.string(), pa.list_(pa.field("item", pa.string(), nullable=False)))
 
 
-@settings(deadline=None)
+@bounded(100)
 @given(rows=ROWS, cut=st.tuples(st.integers(0, 9), st.integers(0, 9)), any_spelling=st.booleans())
 def test_reserved_headers_are_removed_from_any_column(rows: Any, cut: tuple[int, int], any_spelling: bool) -> None:
     column = pa.array(rows, KIND).slice(*cut)

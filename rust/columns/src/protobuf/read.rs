@@ -226,10 +226,13 @@ fn last_of(chain: Chain, wanted: u32, own: WireType, input: &mut Input<'_>) -> R
 }
 
 fn moment(kind: &Kind, column: &mut ColumnDecoder, seconds: i64, nanos: i32, input: &mut Input<'_>) -> Read<()> {
-    // A duration's parts have the same sign.
     let valid = match kind {
         Kind::Timestamp => (0..1_000_000_000).contains(&nanos),
-        _ => nanos.abs() < 1_000_000_000 && (seconds == 0 || nanos == 0 || (seconds < 0) == (nanos < 0)),
+        // A merge of two messages can result in such a duration.
+        _ if seconds != 0 && nanos != 0 && (seconds < 0) != (nanos < 0) => {
+            return input.fail(format!("the parts of a duration have different signs: {seconds} s and {nanos} ns"));
+        }
+        _ => nanos.abs() < 1_000_000_000,
     };
     let total = i64::try_from(i128::from(seconds) * 1_000_000_000 + i128::from(nanos));
     match (&mut column.values, total) {

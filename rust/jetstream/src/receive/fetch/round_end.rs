@@ -17,6 +17,10 @@ use wire::message::Message;
 /// Looks at a full window, at twice the interval each, while messages may be on the way: 0.3 s on a fast link.
 const MAX_FULL_LOOKS: u32 = 3;
 
+/// Silence after which the reply to a request for the messages at hand is lost. The server sends it at once, unless the
+/// consumer is deleted meanwhile: then it drops the request.
+const LOST_REPLY: Duration = Duration::from_secs(5);
+
 /// How a request ended.
 pub(super) enum RoundEnd {
     Full,
@@ -51,7 +55,11 @@ pub(super) async fn next_or_end(
     deadline: Instant,
 ) -> Result<Next> {
     // Silence begins when the inbox is empty.
-    let silence_limit = if options.heartbeat.is_zero() { Duration::MAX } else { options.heartbeat * 2 };
+    let silence_limit = match options.heartbeat {
+        _ if options.no_wait => LOST_REPLY,
+        Duration::ZERO => Duration::MAX,
+        heartbeat => heartbeat * 2,
+    };
     let silent = Instant::now().checked_add(silence_limit).unwrap_or(deadline + REQUEST_GRACE);
     let after =
         |silence: Option<Duration>| silence.map_or(deadline + REQUEST_GRACE, |silence| Instant::now() + silence);
