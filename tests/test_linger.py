@@ -22,9 +22,9 @@ from .tools import wait_until
 CALLS = 1_000
 
 
-@pytest.mark.parametrize("verb", ["publish", "fetch_batch"])
+@pytest.mark.parametrize("verb", ["publish", "publish in tasks", "request in tasks", "fetch_batch"])
 async def test_other_work_of_the_loop_goes_on(nc: Client, stream: str, verb: str) -> None:
-    """Timers, calls from other threads and sockets are served while one task only awaits answers."""
+    """Timers, calls from other threads and sockets are served while other tasks only await answers."""
     js, loop = nc.jetstream(), asyncio.get_running_loop()
     done = asyncio.Event()
     ticks: list[float] = []
@@ -65,10 +65,20 @@ async def test_other_work_of_the_loop_goes_on(nc: Client, stream: str, verb: str
         if verb == "publish":
             for number in range(CALLS):
                 assert (await js.publish(f"{stream}.a", b"x")).seq == number + 1
-        else:
+        elif verb == "fetch_batch":
             # Without messages: the thread that waits for them is the loop's, at most for 50 ms.
             for _ in range(20):
                 assert len(await sub.fetch_batch(10, timeout=0.05)) == 0
+        else:
+
+            async def call_often() -> None:
+                for _ in range(CALLS // 20):
+                    if verb == "publish in tasks":
+                        await js.publish(f"{stream}.a", b"x")
+                    else:
+                        await nc.request("$JS.API.INFO")
+
+            await asyncio.gather(*(call_often() for _ in range(100)))
         took = time.monotonic() - begin
         done.set()
         await asyncio.gather(*others)

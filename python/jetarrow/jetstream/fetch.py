@@ -107,7 +107,8 @@ class PullSubscription(PullLifecycle):
             timeout: Seconds to wait for the first message, with `no_wait` for the server's response; None waits without
                 a limit.
             heartbeat: Seconds between the server's heartbeats while it has no messages; default a quarter of `timeout`,
-                at most 5 s, none below a timeout of 2 s. After two missed heartbeats the request is sent again.
+                at most 5 s, none below a timeout of 2 s. After two missed heartbeats the request is sent again, and
+                after 5 s if the server does not respond to the request for the messages that it has now.
             max_bytes: Most bytes of messages, as the server counts them; None is no limit.
             no_wait: Only the messages that the server has now; an empty list if it has none.
             **priority: `group`, `min_pending`, `min_ack_pending` and `priority`, for consumers with priority groups.
