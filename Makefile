@@ -3,8 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-# Some machines switch the bytecode cache off. Each of the thousands of interpreters of the tests would then compile all
-# modules again, which is a third of the time of `make test`.
+# Some machines switch the bytecode cache off. Each interpreter that the tests start would then compile all modules again:
+# the command `jetarrow` starts in 0.4 s with the cache and in 0.9 s without it.
 export PYTHONDONTWRITEBYTECODE :=
 
 PY := .venv/bin/python
