@@ -65,14 +65,19 @@ class Soak:
 
     async def cancels(self, count: int) -> None:
         for _ in range(count // 100):
-            calls = [self.js.publish("deaf.a", b"x", timeout=10) for _ in range(50)]
-            calls += [self.nc.request("deaf.a", b"x", timeout=10) for _ in range(50)]
+            calls = [self.js.publish("deaf.a", b"x", timeout=1) for _ in range(50)]
+            calls += [self.nc.request("deaf.a", b"x", timeout=1) for _ in range(50)]
             tasks = [asyncio.ensure_future(call) for call in calls]
             await asyncio.sleep(0.001)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        # A cancelled publish keeps its place until its timeout: an ack may still arrive, and must not be another's.
+            # A cancelled publish keeps its place until its timeout: an ack may still arrive, and must not be another's.
+            if self.js.publish_async_pending() >= WINDOW:
+                await self.timed_out()
+        await self.timed_out()
+
+    async def timed_out(self) -> None:
         await until(lambda: not self.js.publish_async_pending())
 
     async def reconnects(self, count: int) -> None:
