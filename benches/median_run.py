@@ -25,6 +25,7 @@ def median_row(rows: Sequence[Row]) -> Row:
         if isinstance(value, float):
             found = [row[key] for row in rows if isinstance(row.get(key), int | float)]
             merged[key] = EXTREMES.get(key, statistics.median)(found)
+    merged["runs"] = len(rows)
     merged["seconds"] = [second for row in rows for second in row.get("seconds", [])]
     return merged
 

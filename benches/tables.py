@@ -119,7 +119,7 @@ def about(results: dict[str, Any]) -> str:
     load = f"load average {results['load_average'] or 0:.2f} at the start"
     rounds = f"{results['rounds']} interleaved rounds"
     if results.get("runs"):
-        rounds = f"{results['runs']} runs of {rounds}"
+        rounds = f"at most {results['runs']} runs of {rounds}"
     rounds = f"Python {results['python']}; medians of {rounds}"
     return f"{when} UTC; {machine};\n{load}; {rounds};\n{versions}."
 

@@ -58,6 +58,7 @@ def test_several_runs_are_one_with_their_medians() -> None:
         "rate_min": 80.0,
         "rate_max": 310.0,
         "of_baseline": 0.6,
+        "runs": 3,
     }
 
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import jetarrow.sync
 import pytest
-from jetarrow.jetstream.groups.member import GroupMember
 from jetarrow.jetstream.groups.partitions import partition_of
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import (
@@ -19,58 +15,18 @@ from jetarrow.js.errors import (
     GroupError,
     GroupMemberError,
     GroupPinLostError,
-    NotFoundError,
 )
 from jetarrow.server import NatsServer
 
 from ..tools import until
-from .tools import ACK_WAIT, elastic, member
-
-Batches = AsyncIterator[Any]
+from .tools import ACK_WAIT, elastic, iterating, member, publish, texts
 
 
-@pytest.fixture
-async def js(own: JetStreamContext) -> JetStreamContext:
-    await own.add_stream(name="ORDERS", subjects=["orders.>"])
-    return own
-
-
-async def publish(js: JetStreamContext, keys: int, rounds: range) -> None:
-    for number in rounds:
-        for key in range(keys):
-            await js.publish(f"orders.k{key}", f"{key} {number}".encode())
-
-
-@asynccontextmanager
-async def iterating(source: GroupMember, **options: Any) -> AsyncIterator[Batches]:
-    """An iteration that is closed before its member."""
-    batches = source.batches(**{"rows": 100, "seconds": 0.05, **options})
-    try:
-        yield batches
-    finally:
-        await batches.aclose()  # type: ignore[attr-defined]  # a generator
-
-
-async def texts(batches: Batches, count: int) -> list[tuple[int, str]]:
-    """The next messages, acknowledged: partition and payload."""
-    found: list[tuple[int, str]] = []
-    while len(found) < count:
-        batch = await asyncio.wait_for(anext(batches), 30)
-        texts = [(batch.partition, message.data.decode()) for message in batch]
-        try:
-            await batch.ack_sync()
-        except GroupPinLostError:
-            # A rebalance came first: they are delivered again.
-            continue
-        found += texts
-    return found
-
-
-async def test_batches_have_one_partition_each_and_subjects_without_it(js: JetStreamContext) -> None:
-    await elastic(js, "m1")
-    await publish(js, 7, range(3))
+async def test_batches_have_one_partition_each_and_subjects_without_it(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1")
+    await publish(orders, 7, range(3))
     seen = 0
-    async with member(js) as one, iterating(one) as batches:
+    async with member(orders) as one, iterating(one) as batches:
         assert one.partitions == [0, 1, 2, 3, 4, 5]
         while seen < 21:
             batch = await anext(batches)
@@ -81,9 +37,9 @@ async def test_batches_have_one_partition_each_and_subjects_without_it(js: JetSt
             await batch.in_progress()
             await batch.ack_sync()
             seen += len(batch)
-        info = await js.consumer_info("ORDERS-G", "m1")
+        info = await orders.consumer_info("ORDERS-G", "m1")
         assert info.num_ack_pending == 0
-        assert (await js.stream_info("ORDERS-G")).state.messages == 0
+        assert (await orders.stream_info("ORDERS-G")).state.messages == 0
         with pytest.raises(GroupError, match="is iterated already"):
             await anext(aiter(one.batches()))
     assert one.is_closed
@@ -91,10 +47,10 @@ async def test_batches_have_one_partition_each_and_subjects_without_it(js: JetSt
         await one.open()
 
 
-async def test_the_consumer_is_that_of_pcgroups(js: JetStreamContext) -> None:
-    await elastic(js, "m1", partitions=2, filter="orders.*")
-    async with member(js, ack_wait=2.0, max_ack_pending=1):
-        config = (await js.consumer_info("ORDERS-G", "m1")).config.as_dict()
+async def test_the_consumer_is_that_of_pcgroups(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1", partitions=2, filter="orders.*")
+    async with member(orders, ack_wait=2.0, max_ack_pending=1):
+        config = (await orders.consumer_info("ORDERS-G", "m1")).config.as_dict()
     expected = {
         "name": "m1",
         "deliver_policy": "all",
@@ -112,11 +68,11 @@ async def test_the_consumer_is_that_of_pcgroups(js: JetStreamContext) -> None:
     assert not config.get("durable_name")
 
 
-async def test_later_rows_of_a_partition_wait_for_a_rejected_one(js: JetStreamContext) -> None:
-    await elastic(js, "m1")
-    await publish(js, 1, range(12))
-    await publish(js, 7, range(12, 13))
-    async with member(js) as one, iterating(one, rows=4) as batches:
+async def test_later_rows_of_a_partition_wait_for_a_rejected_one(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1")
+    await publish(orders, 1, range(12))
+    await publish(orders, 7, range(12, 13))
+    async with member(orders) as one, iterating(one, rows=4) as batches:
         # k0 is in partition 4.
         order: list[str] = []
         others: list[str] = []
@@ -137,171 +93,52 @@ async def test_later_rows_of_a_partition_wait_for_a_rejected_one(js: JetStreamCo
     assert order[:first] + order[first + 1 :] == [f"0 {number}" for number in range(13)]
 
 
-async def test_a_confirmation_of_a_deleted_consumer_is_refused(js: JetStreamContext) -> None:
+async def test_a_confirmation_of_a_deleted_consumer_is_refused(orders: JetStreamContext) -> None:
     """As a rebalance deletes it; a program that undoes its work then gets the rows again."""
-    await elastic(js, "m1")
-    await publish(js, 1, range(6))
-    async with member(js) as one, iterating(one, rows=3) as batches:
+    await elastic(orders, "m1")
+    await publish(orders, 1, range(6))
+    async with member(orders) as one, iterating(one, rows=3) as batches:
         batch = await anext(batches)
         assert [message.data for message in batch] == [b"0 0", b"0 1", b"0 2"]
-        await js.delete_consumer("ORDERS-G", "m1")
+        await orders.delete_consumer("ORDERS-G", "m1")
         with pytest.raises(GroupPinLostError):
             await batch.ack_sync()
         assert [text for _, text in await texts(batches, 6)] == [f"0 {number}" for number in range(6)]
 
 
-async def test_a_dropped_batch_is_redelivered_before_later_rows(js: JetStreamContext) -> None:
-    await elastic(js, "m1")
-    await publish(js, 1, range(6))
-    async with member(js) as one, iterating(one, rows=2) as batches:
+async def test_a_dropped_batch_is_redelivered_before_later_rows(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1")
+    await publish(orders, 1, range(6))
+    async with member(orders) as one, iterating(one, rows=2) as batches:
         batch = await anext(batches)
         assert [message.data for message in batch] == [b"0 0", b"0 1"]
         del batch
         assert [text for _, text in await texts(batches, 6)] == [f"0 {number}" for number in range(6)]
 
 
-async def test_members_share_partitions_as_the_membership_changes(js: JetStreamContext) -> None:
-    group = await elastic(js, "m1")
-    async with member(js, "m1") as one, member(js, "m2") as two:
-        assert (one.partitions, two.partitions) == ([0, 1, 2, 3, 4, 5], [])
-        async with iterating(one) as first, iterating(two) as second:
-            await publish(js, 7, range(1))
-            assert len(await texts(first, 7)) == 7
-            waiting = asyncio.ensure_future(texts(second, 1))
-            await group.add_member("m2")
-            more = asyncio.ensure_future(texts(first, 1))
-            await until(lambda: (one.partitions, two.partitions) == ([0, 1, 2], [3, 4, 5]))
-            await publish(js, 7, range(1, 2))
-            assert {partition for partition, _ in await waiting} <= {3, 4, 5}
-            assert {partition for partition, _ in await more} <= {0, 1, 2}
-            last = asyncio.ensure_future(texts(second, 1))
-            await group.remove_member("m1")
-            await until(lambda: (one.partitions, two.partitions) == ([], [0, 1, 2, 3, 4, 5]))
-            await publish(js, 7, range(2, 3))
-            await last
-            with pytest.raises(NotFoundError):
-                await js.consumer_info("ORDERS-G", "m1")
-
-
-async def test_a_rebalance_waits_for_acknowledgements_on_the_way(
-    js: JetStreamContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A consumer that is deleted between a confirmation and its answer never answers."""
-    monkeypatch.setattr("jetarrow.jetstream.groups.member.ACK_GRACE", 30.0)
-    group = await elastic(js, "m1")
-    await publish(js, 1, range(1))
-    async with member(js, "m1", ack_wait=120.0) as one, iterating(one) as batches:
-        batch = await anext(batches)
-        gate, deletions = asyncio.Event(), []
-        run, delete = batch._session.run, js.delete_consumer
-
-        async def slow(call: Any, *more: Any) -> Any:
-            if asyncio.current_task() is sent:
-                await gate.wait()
-            return await run(call, *more)
-
-        async def delete_consumer(stream: str, consumer: str) -> bool:
-            deletions.append(sent.done())
-            return await delete(stream, consumer)
-
-        monkeypatch.setattr(batch._session, "run", slow)
-        monkeypatch.setattr(js, "delete_consumer", delete_consumer)
-        sent = asyncio.ensure_future(batch.ack_sync())
-        await until(lambda: bool(one._sending))
-        await group.add_member("m2")
-
-        async def follow() -> None:
-            # The entry may arrive later than the answer to the change.
-            while not deletions:
-                await one._follow()
-                await asyncio.sleep(0.01)
-
-        following = asyncio.ensure_future(follow())
-        await until(lambda: one._order.epoch != batch._release.epoch)
-        with pytest.raises(GroupPinLostError):
-            await batch.in_progress()
-        gate.set()
-        await sent
-        await asyncio.wait_for(following, 30)
-        assert deletions == [True]
-
-
-async def test_a_batch_of_before_a_rebalance_is_refused(js: JetStreamContext) -> None:
-    group = await elastic(js, "m1")
-    await publish(js, 1, range(1))
-    async with member(js, "m1") as one, iterating(one) as batches:
-        batch = await anext(batches)
-        await group.add_member("m2")
-        await until(lambda: one.partitions == [0, 1, 2])
-        for verb in (batch.ack, batch.ack_sync, batch.nak, batch.term, batch.in_progress):
-            with pytest.raises(GroupPinLostError, match="member 'm1' of group 'G'"):
-                await verb()
-        async with member(js, "m2") as two, iterating(two) as others:
-            assert await texts(others, 1) == [(4, "0 0")]
-
-
-async def test_a_deleted_consumer_is_made_anew(js: JetStreamContext) -> None:
-    await elastic(js, "m1")
-    async with member(js) as one, iterating(one) as batches:
-        await publish(js, 2, range(1))
-        await texts(batches, 2)
-        await js.delete_consumer("ORDERS-G", "m1")
-        await publish(js, 2, range(1, 2))
-        assert {text for _, text in await texts(batches, 2)} == {"0 1", "1 1"}
-
-
-async def test_the_iteration_ends_with_the_group(js: JetStreamContext) -> None:
-    group = await elastic(js, "m1")
-    async with member(js) as one, iterating(one) as batches:
-        waiting = asyncio.ensure_future(anext(batches, None))
-        await until(lambda: one._is_iterating)
-        await group.delete()
-        assert await asyncio.wait_for(waiting, 30) is None
-        assert one.is_closed
-
-
-@pytest.mark.parametrize(
-    ("entry", "error"),
-    [
-        (b"no JSON", GroupConfigError),
-        (b'{"max_members":0,"partitioning_filters":[]}', GroupConfigError),
-        (b'{"max_members":7,"partitioning_filters":[],"members":["m1"]}', GroupChangedError),
-    ],
-)
-async def test_an_entry_that_ends_members(entry: bytes, error: type[Exception], js: JetStreamContext) -> None:
-    group = await elastic(js, "m1", filter=None, partition_by=None)
-    async with member(js) as one, iterating(one) as batches:
-        waiting = asyncio.ensure_future(anext(batches))
-        await until(lambda: one._is_iterating)
-        await (await js.key_value("elastic-consumer-groups")).put(group.key, entry)
-        with pytest.raises(error):
-            await asyncio.wait_for(waiting, 30)
-        assert one.is_closed
-
-
-async def test_one_of_two_programs_of_a_member_reads(js: JetStreamContext) -> None:
-    await elastic(js, "m1")
-    async with member(js) as one, iterating(one) as first:
-        await publish(js, 7, range(1))
+async def test_one_of_two_programs_of_a_member_reads(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1")
+    async with member(orders) as one, iterating(one) as first:
+        await publish(orders, 7, range(1))
         await texts(first, 7)
-        created = (await js.consumer_info("ORDERS-G", "m1")).created
-        async with member(js) as two, iterating(two) as second:
+        created = (await orders.consumer_info("ORDERS-G", "m1")).created
+        async with member(orders) as two, iterating(two) as second:
             waiting = asyncio.ensure_future(texts(second, 1))
             for number in range(1, 4):
-                await publish(js, 1, range(number, number + 1))
+                await publish(orders, 1, range(number, number + 1))
                 assert await texts(first, 1) == [(4, f"0 {number}")]
             assert (one.is_pinned, two.is_pinned) == (True, False)
-            assert (await js.consumer_info("ORDERS-G", "m1")).created == created
+            assert (await orders.consumer_info("ORDERS-G", "m1")).created == created
             await one.close()
-            await publish(js, 1, range(4, 5))
+            await publish(orders, 1, range(4, 5))
             assert await waiting == [(4, "0 4")]
             assert two.is_pinned
 
 
-async def test_step_down_hands_unacknowledged_rows_to_the_other_program(js: JetStreamContext) -> None:
-    await elastic(js, "m1")
-    async with member(js) as one, member(js) as two, iterating(one, rows=2) as first, iterating(two) as second:
-        await publish(js, 1, range(5))
+async def test_step_down_hands_unacknowledged_rows_to_the_other_program(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1")
+    async with member(orders) as one, member(orders) as two, iterating(one, rows=2) as first, iterating(two) as second:
+        await publish(orders, 1, range(5))
         batch = await anext(first)
         waiting = asyncio.ensure_future(texts(second, 5))
         await until(lambda: two._is_iterating)
@@ -311,10 +148,10 @@ async def test_step_down_hands_unacknowledged_rows_to_the_other_program(js: JetS
         assert [text for _, text in await waiting] == [f"0 {number}" for number in range(5)]
 
 
-async def test_a_hang_of_the_program_refuses_its_acks(js: JetStreamContext) -> None:
-    await elastic(js, "m1")
-    await publish(js, 1, range(3))
-    async with member(js) as one, iterating(one, rows=3) as batches:
+async def test_a_hang_of_the_program_refuses_its_acks(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1")
+    await publish(orders, 1, range(3))
+    async with member(orders) as one, iterating(one, rows=3) as batches:
         batch = await anext(batches)
         # The event loop hangs: neither pulls nor in-progress acks.
         time.sleep(2.2 * ACK_WAIT)  # noqa: ASYNC251
@@ -323,25 +160,25 @@ async def test_a_hang_of_the_program_refuses_its_acks(js: JetStreamContext) -> N
         assert [text for _, text in await texts(batches, 3)] == ["0 0", "0 1", "0 2"]
 
 
-async def test_long_work_keeps_pin_and_messages(js: JetStreamContext) -> None:
-    await elastic(js, "m1")
-    await publish(js, 1, range(3))
-    async with member(js) as one, member(js) as other, iterating(one) as batches, iterating(other) as others:
+async def test_long_work_keeps_pin_and_messages(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1")
+    await publish(orders, 1, range(3))
+    async with member(orders) as one, member(orders) as other, iterating(one) as batches, iterating(other) as others:
         batch = await anext(batches)
         waiting = asyncio.ensure_future(texts(others, 1))
         await asyncio.sleep(3 * ACK_WAIT)
         await batch.ack_sync()
         assert not waiting.done()
         waiting.cancel()
-        info = await js.consumer_info("ORDERS-G", "m1")
+        info = await orders.consumer_info("ORDERS-G", "m1")
         assert (info.num_ack_pending, info.num_redelivered) == (0, 0)
 
 
-async def test_mappings(js: JetStreamContext) -> None:
-    group = await elastic(js, mappings={"a": [0, 2, 4], "b": [1, 3, 5]}, members=())
-    async with member(js, "a") as one, iterating(one) as batches:
+async def test_mappings(orders: JetStreamContext) -> None:
+    group = await elastic(orders, mappings={"a": [0, 2, 4], "b": [1, 3, 5]}, members=())
+    async with member(orders, "a") as one, iterating(one) as batches:
         assert one.partitions == [0, 2, 4]
-        await publish(js, 7, range(1))
+        await publish(orders, 7, range(1))
         found = await texts(batches, 4)
         assert {partition for partition, _ in found} == {4, 0, 2}
         waiting = asyncio.ensure_future(texts(batches, 1))
@@ -382,13 +219,13 @@ async def test_a_static_group(own: JetStreamContext) -> None:
 
 def test_members_without_a_loop(own_server: NatsServer) -> None:
     with jetarrow.sync.connect(own_server.url) as nc:
-        js = nc.jetstream()
-        js.add_stream(name="ORDERS", subjects=["orders.>"])
-        group = js.create_consumer_group(
+        orders = nc.jetstream()
+        orders.add_stream(name="ORDERS", subjects=["orders.>"])
+        group = orders.create_consumer_group(
             "ORDERS", "G", partitions=6, filter="orders.*", partition_by=[1], members=["m1"]
         )
-        js.publish_batch("orders.k0", [b"1", b"2", b"3"]).raise_for_errors()
-        with js.consumer_group("ORDERS", "G", member="m1", ack_wait=ACK_WAIT) as one:
+        orders.publish_batch("orders.k0", [b"1", b"2", b"3"]).raise_for_errors()
+        with orders.consumer_group("ORDERS", "G", member="m1", ack_wait=ACK_WAIT) as one:
             found = []
             for batch in one.batches(rows=2, seconds=0.05):
                 found += [message.data for message in batch]

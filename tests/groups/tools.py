@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from jetarrow.jetstream.groups.member import GroupMember
 from jetarrow.js.client import JetStreamContext
+from jetarrow.js.errors import GroupPinLostError
 
+Batches = AsyncIterator[Any]
 ACK_WAIT = 1.0
 
 
@@ -17,3 +22,34 @@ async def elastic(js: JetStreamContext, *members: str, **options: Any) -> Any:
 
 def member(js: JetStreamContext, name: str = "m1", **options: Any) -> GroupMember:
     return js.consumer_group("ORDERS", "G", member=name, **{"ack_wait": ACK_WAIT, **options})
+
+
+async def publish(js: JetStreamContext, keys: int, rounds: range) -> None:
+    for number in rounds:
+        for key in range(keys):
+            await js.publish(f"orders.k{key}", f"{key} {number}".encode())
+
+
+@asynccontextmanager
+async def iterating(source: GroupMember, **options: Any) -> AsyncIterator[Batches]:
+    """An iteration that is closed before its member."""
+    batches = source.batches(**{"rows": 100, "seconds": 0.05, **options})
+    try:
+        yield batches
+    finally:
+        await batches.aclose()  # type: ignore[attr-defined]  # a generator
+
+
+async def texts(batches: Batches, count: int) -> list[tuple[int, str]]:
+    """The next messages, acknowledged: partition and payload."""
+    found: list[tuple[int, str]] = []
+    while len(found) < count:
+        batch = await asyncio.wait_for(anext(batches), 30)
+        texts = [(batch.partition, message.data.decode()) for message in batch]
+        try:
+            await batch.ack_sync()
+        except GroupPinLostError:
+            # A rebalance came first: they are delivered again.
+            continue
+        found += texts
+    return found
