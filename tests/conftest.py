@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+import os
 import re
 import signal
 import socket
@@ -33,9 +35,21 @@ def server_version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", said)[:2]))
 
 
+# The optimizing compiler and the threads of G1 take more than they save in a JVM that lives for seconds.
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
 def pytest_configure() -> None:
     # A shell starts a background job with SIGINT ignored, and the programs of the tests would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+        os.environ.setdefault(name, SHORT_LIVED_JVM)
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of items that stay: each full collection would go through them again.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

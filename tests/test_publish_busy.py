@@ -60,10 +60,10 @@ async def test_rows_without_time_for_another_attempt_name_the_cause(busy: jetarr
     js = busy.jetstream()
     result = await js.publish_batch("busy.a", [b"x" * 512] * ROWS, max_inflight=ROWS, timeout=0.2)
     state = (await js.stream_info("BUSY")).state
-    assert result.stored == state.messages
-    assert result.errors
     refused = [failed.error for failed in result.errors if isinstance(failed.error, APIError)]
     assert refused
+    # On a busy machine rows are stored after their timeout.
+    assert result.stored <= state.messages <= result.stored + len(result.errors) - len(refused)
     assert {error.err_code for error in refused} == {TOO_MANY_REQUESTS}
     with pytest.raises(BatchError):
         result.raise_for_errors()

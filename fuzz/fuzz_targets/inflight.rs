@@ -19,15 +19,17 @@ use jetstream::publish::puback::Origin;
 enum Step {
     Publish {
         with_id: bool,
+        subject: u8,
     },
     /// A reply on the token of one of the last messages.
     AckReply {
         token: u8,
         kind: Kind,
     },
-    /// Messages that are acknowledged in order, after which tokens are reused.
+    /// Messages that a stream acknowledges in order, after which tokens are reused.
     InOrder {
         times: u8,
+        stream: u8,
     },
     Withdraw {
         token: u8,
@@ -53,7 +55,7 @@ enum Kind {
     Unreadable,
 }
 
-/// A token's last message, and the last ack before it.
+/// A token's last message, the stream that acknowledged those before it, and the stream's last ack then.
 struct Handed {
     row: u64,
     reused: bool,
@@ -61,13 +63,15 @@ struct Handed {
     floor: u64,
 }
 
-fn message(row: u64, with_id: bool) -> InFlightMessage {
+const SUBJECTS: [&str; 3] = ["s", "t", "u"];
+
+fn message(row: u64, with_id: bool, subject: u8) -> InFlightMessage {
     let headers = with_id.then(|| {
         let mut headers = wire::nats::HeaderMap::new();
         headers.insert("Nats-Msg-Id", row.to_string());
         headers
     });
-    let single = Single { subject: "s".into(), payload: "".into(), headers, timeout: None };
+    let single = Single { subject: SUBJECTS[usize::from(subject) % SUBJECTS.len()].into(), payload: "".into(), headers, timeout: None };
     InFlightMessage { bytes: 1, ..InFlightMessage::new(row, row, Body::Single(Box::new(single)), None) }
 }
 
@@ -82,7 +86,9 @@ struct World {
     flying: HashSet<u64>,
     handed: HashMap<u64, Handed>,
     next: [u64; 3],
-    last: Option<(usize, u64)>,
+    /// The last ack of each stream, and the stream that acknowledged on a token.
+    acked: [u64; 3],
+    acknowledged_by: HashMap<u64, usize>,
 }
 
 impl World {
@@ -100,7 +106,8 @@ impl World {
             flying: HashSet::new(),
             handed: HashMap::new(),
             next: [1; 3],
-            last: None,
+            acked: [0; 3],
+            acknowledged_by: HashMap::new(),
         }
     }
 
@@ -109,15 +116,16 @@ impl World {
         self.tokens.get(self.tokens.len().wrapping_sub(1 + usize::from(back))).copied()
     }
 
-    fn publish(&mut self, with_id: bool) {
+    fn publish(&mut self, with_id: bool, subject: u8) {
         if self.book.len() >= self.book.window() {
             return;
         }
         self.rows += 1;
-        let token = self.book.sent(message(self.rows, with_id), self.now);
+        let token = self.book.sent(message(self.rows, with_id, subject), self.now);
         let reused = !self.used.insert(token);
         assert!(self.handed.get(&token).is_none_or(|old| !self.flying.contains(&old.row)));
-        let (origin, floor) = (self.last.map(|(origin, _)| origin), self.last.map_or(0, |(_, seq)| seq));
+        let origin = self.acknowledged_by.get(&token).copied();
+        let floor = origin.map_or(0, |origin| self.acked[origin]);
         self.handed.insert(token, Handed { row: self.rows, reused, origin, floor });
         self.flying.insert(self.rows);
         self.tokens.push(token);
@@ -146,7 +154,10 @@ impl World {
                 if let AckReply::Ack { origin, seq, duplicate: false } = answer {
                     let origin = self.origins.iter().position(|one| Arc::ptr_eq(one, origin));
                     assert!(!handed.reused || handed.origin == origin && seq > handed.floor);
-                    self.last = origin.map(|origin| (origin, seq));
+                    if let Some(origin) = origin {
+                        self.acked[origin] = seq;
+                        self.acknowledged_by.insert(token, origin);
+                    }
                 } else {
                     assert!(!handed.reused || !matches!(answer, AckReply::Ack { .. } | AckReply::Unreadable));
                 }
@@ -160,18 +171,18 @@ impl World {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Publish { with_id } => self.publish(with_id),
+            Step::Publish { with_id, subject } => self.publish(with_id, subject),
             Step::AckReply { token, kind } => {
                 if let Some(token) = self.token(token) {
                     self.answer(token, &kind);
                 }
             }
-            Step::InOrder { times } => {
+            Step::InOrder { times, stream } => {
                 for _ in 0..u32::from(times) * 16 {
                     let rows = self.rows;
-                    self.publish(false);
+                    self.publish(false, stream);
                     if let Some(token) = self.token(0).filter(|_| self.rows > rows) {
-                        self.answer(token, &Kind::Ack { origin: 0, other_seq: None, duplicate: false });
+                        self.answer(token, &Kind::Ack { origin: stream, other_seq: None, duplicate: false });
                     }
                 }
             }

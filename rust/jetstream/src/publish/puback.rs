@@ -1,7 +1,9 @@
 //! Publish acks, `{"stream":"S","seq":7}`, parsed without a JSON parser if possible.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxBuildHasher;
 use serde::Deserialize;
 
 use crate::api::ApiError;
@@ -24,7 +26,7 @@ pub struct PubAck {
 }
 
 /// Fields that all acks of one stream share.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub stream: String,
     pub domain: Option<String>,
@@ -83,32 +85,31 @@ pub fn parse(payload: &[u8]) -> Result<PubAck> {
     }
 }
 
-/// Parser of the acks of one stream. It compares each with the first: only the sequence and the tail differ.
+/// Most streams whose acks are known. Acks of others are parsed as JSON, and have fresh tokens.
+pub const MAX_STREAMS: usize = 4_096;
+const SEQ_KEY: &[u8] = b"\"seq\":";
+
+/// Parser of acks. It compares each with the first one of its stream: only the sequence and the tail differ.
 #[derive(Default)]
 pub struct AckParser {
-    /// Bytes before the first digit of the sequence.
-    prefix: Vec<u8>,
+    /// Bytes before the first digit of the sequence, in acks of the stream that acknowledged last.
+    prefix: Arc<[u8]>,
     origin: Arc<Origin>,
+    /// The same of all streams, because their acks arrive in any order.
+    streams: HashMap<Arc<[u8]>, Arc<Origin>, FxBuildHasher>,
 }
 
 impl AckParser {
     /// Returns the sequence, and whether it is a duplicate; `None` if the ack has another shape, for `parse`.
-    pub fn quick(&self, payload: &[u8]) -> Option<(u64, bool)> {
-        let rest = payload.strip_prefix(self.prefix.as_slice()).filter(|_| !self.prefix.is_empty())?;
-        let digits = rest.iter().position(|b| !b.is_ascii_digit())?;
-        // The server's sequences start at 1 and have no leading zeros.
-        if digits == 0 || digits > 18 || rest[0] == b'0' {
-            return None;
+    pub fn quick(&mut self, payload: &[u8]) -> Option<(u64, bool)> {
+        if self.prefix.is_empty() || !payload.starts_with(&self.prefix) {
+            let (prefix, origin) = self.streams.get_key_value(&payload[..seq_at(payload)?])?;
+            (self.prefix, self.origin) = (prefix.clone(), origin.clone());
         }
-        let seq = rest[..digits].iter().fold(0u64, |n, b| n * 10 + u64::from(b - b'0'));
-        match &rest[digits..] {
-            b"}" => Some((seq, false)),
-            b",\"duplicate\": true}" | b",\"duplicate\":true}" => Some((seq, true)),
-            _ => None,
-        }
+        seq_and_tail(&payload[self.prefix.len()..])
     }
 
-    /// Returns the origin of acks of this shape.
+    /// Returns the origin of the last ack that `quick` read.
     pub fn origin(&self) -> &Arc<Origin> {
         &self.origin
     }
@@ -123,18 +124,36 @@ impl AckParser {
 
     /// Learns the shape of an ack that `parse` returned. The following acks must have no other fields.
     pub fn learn(&mut self, payload: &[u8], ack: &PubAck) {
-        const KEY: &[u8] = b"\"seq\":";
-        if ack.says_more() {
+        if ack.says_more() || self.streams.len() == MAX_STREAMS {
             return;
         }
-        if let Some(at) = payload.windows(KEY.len()).position(|w| w == KEY) {
-            self.prefix = payload[..at + KEY.len()].to_vec();
-            self.origin = self.origin_of(ack);
-            if self.quick(payload).is_none() {
-                // The tail has fields that are specific to this ack.
-                self.prefix.clear();
-            }
+        // A tail with further fields is specific to this ack.
+        if let Some(at) = seq_at(payload)
+            && seq_and_tail(&payload[at..]).is_some()
+        {
+            (self.prefix, self.origin) = (payload[..at].into(), self.origin_of(ack));
+            self.streams.insert(self.prefix.clone(), self.origin.clone());
         }
+    }
+}
+
+/// The position of the sequence. A string of JSON has no such bytes: it escapes quotes.
+fn seq_at(payload: &[u8]) -> Option<usize> {
+    payload.windows(SEQ_KEY.len()).position(|bytes| bytes == SEQ_KEY).map(|at| at + SEQ_KEY.len())
+}
+
+/// Reads what an ack has from its sequence on.
+fn seq_and_tail(rest: &[u8]) -> Option<(u64, bool)> {
+    let digits = rest.iter().position(|b| !b.is_ascii_digit())?;
+    // The server's sequences start at 1 and have no leading zeros.
+    if digits == 0 || digits > 18 || rest[0] == b'0' {
+        return None;
+    }
+    let seq = rest[..digits].iter().fold(0u64, |n, b| n * 10 + u64::from(b - b'0'));
+    match &rest[digits..] {
+        b"}" => Some((seq, false)),
+        b",\"duplicate\": true}" | b",\"duplicate\":true}" => Some((seq, true)),
+        _ => None,
     }
 }
 
@@ -182,6 +201,28 @@ mod tests {
             br#"{"stream":"S", "seq":99999999999999999999}"#,
         ] {
             assert_eq!(parser.quick(other), None);
+        }
+    }
+
+    #[test]
+    fn acks_of_streams_in_turn_are_read_quickly() {
+        let streams = [("S", None), ("T", None), ("S", Some("hub"))];
+        let text = |(stream, domain): (&str, Option<&str>), seq: u64| {
+            let domain = domain.map_or_else(String::new, |domain| format!("\"domain\":\"{domain}\", "));
+            format!("{{\"stream\":\"{stream}\", {domain}\"seq\":{seq}}}")
+        };
+        let mut parser = AckParser::default();
+        for one in streams {
+            let first = text(one, 1);
+            assert_eq!(parser.quick(first.as_bytes()), None);
+            parser.learn(first.as_bytes(), &parse(first.as_bytes()).unwrap_or_default());
+        }
+        for seq in 2..9 {
+            for (stream, domain) in streams {
+                assert_eq!(parser.quick(text((stream, domain), seq).as_bytes()), Some((seq, false)));
+                let origin = Origin { stream: stream.into(), domain: domain.map(str::to_owned) };
+                assert_eq!(**parser.origin(), origin);
+            }
         }
     }
 

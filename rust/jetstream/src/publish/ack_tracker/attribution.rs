@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{AckTracker, InFlightMessage, REUSABLE_TOKENS, SUSPENSION};
+use super::{AckTracker, InFlightMessage, SUSPENSION};
 use crate::publish::puback::Origin;
 
 /// A parsed reply.
@@ -79,15 +79,8 @@ impl AckTracker {
         self.emptied = (self.len == 0).then_some(now);
         let plain = match answer {
             AckReply::Ack { origin, seq, duplicate: false } => {
-                if !self.reuse.is_in_order(origin, *seq) {
-                    self.restart_reuse();
-                }
-                self.reuse.acknowledged(origin, *seq);
                 self.slots[index].acked = *seq;
-                if fresh {
-                    self.reuse.learn(sent.body.subject_text());
-                }
-                true
+                self.note_acknowledged(origin, *seq, fresh.then(|| sent.body.subject_text()))
             }
             // A rejection leaves the order of the other messages open.
             AckReply::Rejected { .. } => false,
@@ -103,15 +96,20 @@ impl AckTracker {
                 false
             }
         };
-        let keeps = plain
-            && token >> self.bits >= self.oldest_reusable
-            && self.moving().0 + self.reusable.len() < REUSABLE_TOKENS;
-        if keeps {
-            self.reusable.push_back(index as u32);
-        } else {
+        let valid = plain && token >> self.bits >= self.oldest_reusable;
+        if !valid || !self.reuse.keep(index as u32, self.moving().0, now) {
             self.spare.push(index as u32);
         }
         Attribution::Own(sent)
+    }
+
+    /// Notes a plain acknowledgement, with its subject if the token was fresh. Returns true if the token may be used again.
+    fn note_acknowledged(&mut self, origin: &Arc<Origin>, seq: u64, subject: Option<&str>) -> bool {
+        let Some(stream) = self.reuse.stream(origin) else { return false };
+        if !self.reuse.is_in_order(stream, seq, subject) {
+            self.restart_reuse();
+        }
+        self.reuse.acknowledged(stream, seq, subject)
     }
 
     fn resend_or_wait(&mut self, index: usize) -> Attribution {
@@ -133,7 +131,7 @@ impl AckTracker {
             && !token.is_some_and(|token| self.unanswered.contains(&token))
         {
             let acked = token.and_then(|token| self.slot(token)).map(|(_, slot)| slot.acked);
-            if acked.map_or_else(|| self.reuse.is_new(*seq), |acked| *seq > acked) {
+            if acked.map_or_else(|| self.reuse.is_new(origin, *seq), |acked| *seq > acked) {
                 self.void_claims(origin);
             }
         }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
 
-use super::{AckTracker, Effect, InFlightMessage, REUSABLE_TOKENS, Reply, SUSPENSION};
+use super::reply_reuse::REUSABLE_TOKENS;
+use super::{AckTracker, Effect, InFlightMessage, Reply, SUSPENSION};
 use crate::publish::body::{Body, Single};
 use crate::publish::puback::Origin;
 use crate::random::Random;
@@ -20,7 +21,7 @@ use wire::nats::HeaderMap;
 
 mod server;
 
-use server::{Answer, Kind, MAIN, Published, Stream, TROUBLES, Trouble};
+use server::{Answer, Kind, Published, Stream, TROUBLES, Trouble, streams};
 
 const STEPS: u64 = 2_000_000;
 /// Steps of one world, which has one connection.
@@ -55,7 +56,9 @@ struct World {
     ms: u64,
     book: AckTracker,
     window: usize,
-    streams: [Stream; 4],
+    streams: Vec<Stream>,
+    /// Subjects that have a stream each.
+    singles: u64,
     has_twin: bool,
     trouble: Option<(Trouble, u64)>,
     wire: VecDeque<Published>,
@@ -66,8 +69,9 @@ struct World {
     rows: u64,
     used: HashSet<u64>,
     handed: HashMap<u64, Handed>,
-    /// The last plain acknowledgement that counted.
-    acked: (Arc<Origin>, u64),
+    /// The last plain acknowledgement of each stream that counted, and the stream that acknowledged on a token.
+    acked: HashMap<Arc<Origin>, u64>,
+    acknowledged_by: HashMap<u64, Arc<Origin>>,
     suspended_until: u64,
     counts: Counts,
 }
@@ -86,17 +90,18 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random(seed);
         let window = [1, 7, 60, 200, 450, 600][random.below(6) as usize];
-        let streams =
-            [Stream::new("S", None), Stream::new("T", None), Stream::new("S", Some("leaf")), Stream::new("S", None)];
+        let singles = [0, 3, 12][random.below(3) as usize];
         let has_twin = random.once_in(6);
         World {
-            acked: (streams[MAIN].origin.clone(), 0),
+            acked: HashMap::new(),
+            acknowledged_by: HashMap::new(),
             random,
             start: Instant::now(),
             ms: 0,
             book: AckTracker::new(window, true),
             window,
-            streams,
+            streams: streams(singles),
+            singles,
             has_twin,
             trouble: None,
             wire: VecDeque::new(),
@@ -141,6 +146,7 @@ impl World {
                     _ if self.is(Trouble::Mapped) => 'm',
                     0 if self.is(Trouble::OtherStream) => 'c',
                     1 => 'b',
+                    2 if self.singles > 0 => (b'n' + self.random.below(self.singles) as u8) as char,
                     _ => 'a',
                 };
                 let duplicate = self.is(Trouble::Duplicates) && self.random.once_in(3);
@@ -161,8 +167,10 @@ impl World {
         self.counts.sent += 1;
         self.counts.reused += u64::from(reused);
         assert!(!reused || self.ms >= self.suspended_until, "a token is used again while that is suspended");
-        assert!(!reused || self.book.moving().0 <= REUSABLE_TOKENS);
-        let (origin, highest) = self.acked.clone();
+        assert!(!reused || self.book.moving().0 <= REUSABLE_TOKENS * self.streams.len());
+        let origin = self.acknowledged_by.get(&token).cloned().unwrap_or_default();
+        assert!(!reused || !origin.stream.is_empty(), "a token is used again without a plain acknowledgement");
+        let highest = self.acked.get(&origin).copied().unwrap_or_default();
         self.handed.insert(token, Handed { reused, origin, highest });
         self.wire.push_back(Published { token, row, subject, id });
     }
@@ -231,7 +239,9 @@ impl World {
         assert_eq!(&reply.kind, read);
         self.counts.stored += 1;
         if let Kind::Ack { origin, seq, duplicate: false } = &reply.kind {
-            self.acked = (origin.clone(), *seq);
+            self.acked.insert(origin.clone(), *seq);
+            let before = self.acknowledged_by.insert(reply.token, origin.clone());
+            assert!(before.is_none_or(|before| before == *origin), "two streams share a token");
         }
     }
 

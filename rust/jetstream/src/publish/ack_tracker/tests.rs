@@ -1,21 +1,26 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
 
 use super::attribution::{AckReply, Attribution};
-use super::reply_reuse::ACKS_BEFORE_REUSE;
+use super::reply_reuse::{ACKS_BEFORE_REUSE, ACKS_OF_STREAM, REUSABLE_TOKENS};
 use super::*;
 use crate::publish::body::Single;
 use crate::publish::puback::Origin;
 use wire::token::{read_token, write_token};
 
-/// A message, with an id if its number is even.
 fn message(row: u64) -> InFlightMessage {
+    message_to("a", row)
+}
+
+/// A message, with an id if its number is even.
+fn message_to(subject: &str, row: u64) -> InFlightMessage {
     let mut headers = wire::nats::HeaderMap::new();
     if row.is_multiple_of(2) {
         headers.insert("Nats-Msg-Id", row.to_string());
     }
-    let single = Single { subject: "a".into(), payload: "".into(), headers: Some(headers), timeout: None };
+    let single = Single { subject: subject.into(), payload: "".into(), headers: Some(headers), timeout: None };
     InFlightMessage { bytes: 1, ..InFlightMessage::new(row, 100_000 - row, Body::Single(Box::new(single)), None) }
 }
 
@@ -69,8 +74,8 @@ impl TestLoop {
     }
 }
 
-/// Acknowledgements before tokens are used again.
-const WARM_UP: u64 = ACKS_BEFORE_REUSE as u64;
+/// Acknowledgements until one token may be used again.
+const WARM_UP: u64 = ACKS_BEFORE_REUSE as u64 + 1;
 
 #[test]
 fn a_fresh_token_has_the_first_answer_whatever_it_is() {
@@ -171,13 +176,72 @@ fn a_token_is_not_used_again_unless_its_message_ended_with_a_plain_acknowledgeme
 #[test]
 fn a_message_of_an_unknown_subject_has_a_fresh_token() {
     let mut client = TestLoop::new(WARM_UP);
-    let mut of_another = message(1);
-    let single = Single { subject: "b".into(), payload: "".into(), headers: None, timeout: None };
-    of_another.body = Body::Single(Box::new(single));
-    let token = client.book.sent(of_another, client.now);
+    let token = client.book.sent(message_to("b", 1), client.now);
     assert!(!client.is_reused(token));
     let token = client.insert(2);
     assert!(client.is_reused(token));
+}
+
+/// A tracker after messages to streams in turn, and their tokens by stream. Each subject is the name of its stream.
+fn in_turn(names: &[&str], messages: u64) -> (TestLoop, HashMap<String, HashSet<u64>>) {
+    let (mut client, mut tokens) = (TestLoop::new(0), HashMap::<_, HashSet<_>>::new());
+    for row in 0..messages {
+        let name = names[row as usize % names.len()];
+        let token = client.book.sent(message_to(name, row), client.now);
+        tokens.entry(name.to_owned()).or_default().insert(token);
+        client.origin = origin(name);
+        assert!(matches!(client.ack(token), Attribution::Own(sent) if sent.row == row));
+    }
+    (client, tokens)
+}
+
+#[test]
+fn streams_in_turn_have_tokens_of_their_own() {
+    let names = ["A", "B", "C"];
+    let (_, tokens) = in_turn(&names, 20 * WARM_UP);
+    assert_eq!(tokens.len(), names.len());
+    for one in &names {
+        assert!(tokens[*one].len() < 2 * WARM_UP as usize / names.len(), "{one} has fresh tokens only");
+        assert!(names.iter().filter(|other| *other != one).all(|other| tokens[*one].is_disjoint(&tokens[*other])));
+    }
+}
+
+#[test]
+fn the_first_messages_to_a_stream_have_fresh_tokens() {
+    let (mut client, _) = in_turn(&["A"], 2 * WARM_UP);
+    client.origin = origin("B");
+    for row in 0..=u64::from(ACKS_OF_STREAM) {
+        let token = client.book.sent(message_to("B", row), client.now);
+        assert!(!client.is_reused(token));
+        client.ack(token);
+    }
+    let token = client.book.sent(message_to("B", 1), client.now);
+    assert!(client.is_reused(token));
+    let of_the_first = client.book.sent(message_to("A", 2), client.now);
+    assert!(client.is_reused(of_the_first), "another stream changes nothing");
+}
+
+#[test]
+fn a_subject_that_another_stream_acknowledges_makes_tokens_fresh() {
+    let (mut client, _) = in_turn(&["A", "B"], 2 * WARM_UP);
+    client.book.suspend_reuse(client.now + Duration::from_millis(1));
+    let fresh: Vec<_> = (0..2).map(|row| client.book.sent(message_to("A", row), client.now)).collect();
+    client.origin = origin("A");
+    client.ack(fresh[0]);
+    client.origin = origin("B");
+    client.ack(fresh[1]);
+    assert_eq!(client.book.reuse.most_tokens(), REUSABLE_TOKENS, "one stream since the restart");
+}
+
+#[test]
+fn a_reused_token_of_one_stream_takes_no_answer_of_another() {
+    let (mut client, _) = in_turn(&["A", "B"], 2 * WARM_UP);
+    let token = client.book.sent(message_to("A", 1), client.now);
+    assert!(client.is_reused(token));
+    client.origin = origin("B");
+    assert!(matches!(client.ack(token), Attribution::Ambiguous));
+    client.origin = origin("A");
+    assert!(matches!(client.ack(token), Attribution::Own(_)));
 }
 
 #[test]
@@ -196,15 +260,15 @@ fn an_answer_to_a_message_that_has_ended_suspends_reuse_for_a_minute() {
     client.ack(last);
     let token = client.insert(1);
     assert!(!client.is_reused(token));
-    client.ack(token);
     client.now += Duration::from_millis(1);
+    client.ack(token);
     let token = client.insert(2);
     assert!(client.is_reused(token) && !client.is_reused(waiting));
 }
 
 #[test]
 fn a_second_stream_of_the_same_name_proves_nothing() {
-    let mut client = TestLoop::new(WARM_UP);
+    let mut client = TestLoop::new(WARM_UP + 8);
     let (ended, waiting, with_id) = (client.insert(1), client.insert(3), client.insert(4));
     client.ack(ended);
     let seq = client.seq;
@@ -218,7 +282,7 @@ fn a_second_stream_of_the_same_name_proves_nothing() {
 
 #[test]
 fn a_late_answer_is_no_second_one() {
-    let mut client = TestLoop::new(WARM_UP);
+    let mut client = TestLoop::new(WARM_UP + 8);
     let (late, waiting) = (client.insert(1), client.insert(3));
     assert!(client.book.withdraw(late).is_some());
     assert!(matches!(client.ack(late), Attribution::Foreign));
@@ -227,7 +291,7 @@ fn a_late_answer_is_no_second_one() {
 
 #[test]
 fn sequences_that_fall_make_tokens_fresh() {
-    let mut client = TestLoop::new(WARM_UP);
+    let mut client = TestLoop::new(WARM_UP + 8);
     let (first, second) = (client.insert(1), client.insert(2));
     client.seq = 0;
     assert!(matches!(client.ack(first), Attribution::Ambiguous));

@@ -21,11 +21,19 @@ impl Stream {
     }
 }
 
-/// The streams: that of subjects a, b, m; that of c, and half of m; a twin in another domain; one of the same name.
+/// The streams: that of subjects a, b, m; that of c, half of m, and b while it has moved; a twin in another domain; one of
+/// the same name; and one for each of the subjects from n on.
+pub fn streams(singles: u64) -> Vec<Stream> {
+    let first =
+        [("S", None), ("T", None), ("S", Some("leaf")), ("S", None)].map(|(name, domain)| Stream::new(name, domain));
+    first.into_iter().chain((0..singles).map(|number| Stream::new(&format!("U{number}"), None))).collect()
+}
+
 pub const MAIN: usize = 0;
 pub const OTHER: usize = 1;
 pub const LEAF: usize = 2;
 pub const TWIN: usize = 3;
+pub const SINGLES: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Trouble {
@@ -40,6 +48,7 @@ pub enum Trouble {
     Leaf,
     Service,
     OtherStream,
+    Moved,
     Mapped,
     Duplicates,
     Cancels,
@@ -50,7 +59,7 @@ pub enum Trouble {
     NewLeader,
 }
 
-pub const TROUBLES: [Trouble; 19] = [
+pub const TROUBLES: [Trouble; 20] = [
     Trouble::Lost,
     Trouble::Doubled,
     Trouble::Late,
@@ -62,6 +71,7 @@ pub const TROUBLES: [Trouble; 19] = [
     Trouble::Leaf,
     Trouble::Service,
     Trouble::OtherStream,
+    Trouble::Moved,
     Trouble::Mapped,
     Trouble::Duplicates,
     Trouble::Cancels,
@@ -129,8 +139,13 @@ impl World {
         if self.is(Trouble::NoStream) {
             return self.send(reply(Kind::NoResponders));
         }
-        let other = subject == 'c' || subject == 'm' && self.random.once_in(2);
-        let stream = if other { OTHER } else { MAIN };
+        let stream = match subject {
+            'c' => OTHER,
+            'm' if self.random.once_in(2) => OTHER,
+            'b' if self.is(Trouble::Moved) => OTHER,
+            'n'.. => SINGLES + (u32::from(subject) - u32::from('n')) as usize,
+            _ => MAIN,
+        };
         let refused = (self.is(Trouble::Rejections) || self.is(Trouble::UnnamedRejections)) && self.random.once_in(5);
         if refused || self.is(Trouble::Full) {
             let unnamed = self.is(Trouble::UnnamedRejections);
