@@ -11,7 +11,7 @@ from jetarrow.jetstream.context import JetStreamContext
 
 ROWS, WINDOW = 40_000, 300
 # Consecutive in-order acks before reply subjects are reused.
-FIRM = 1_024
+FIRM = 512
 
 Answer = Callable[[str, int], object]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import collections
 import json
 import os
 import secrets
@@ -9,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from jetarrow.cli import row_writers, signals
+from jetarrow.cli import bench, row_writers, signals
 from jetarrow.js.errors import NotFoundError
 
 from tests.cli.tools import Terminal, command
@@ -296,11 +299,80 @@ def test_a_signal_interrupts_a_write_that_blocks_for_too_long() -> None:
         os.close(writing)
 
 
+class Destroyed:
+    """Sends a signal to this process when it is destroyed."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self._number = number
+
+    def __del__(self) -> None:
+        signal.raise_signal(self._number)
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_in_a_destructor_is_not_lost(number: signal.Signals) -> None:
+    with signals.handled():
+        with pytest.raises(KeyboardInterrupt):
+            Destroyed(number)
+            threading.Event().wait(30)
+        assert signals.exit_code() == CODES[number]
+
+
+def test_other_errors_of_destructors_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError
+
+    reported: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.append(unraisable.exc_type))
+    with signals.handled():
+        Failing()
+    assert reported == [ValueError]
+
+
+class LosingSteps(collections.deque[Any]):
+    """What is ready in a loop. Receives a signal between the moment in which a step is taken and its run."""
+
+    is_armed = True
+
+    def popleft(self) -> Any:
+        step = super().popleft()
+        if self.is_armed and len(self) > 0:
+            self.is_armed = False
+            signal.raise_signal(signal.SIGTERM)
+        return step
+
+
+def test_a_signal_between_two_steps_of_a_loop_ends_all_tasks() -> None:
+    ended = []
+
+    async def wait(number: int) -> None:
+        try:
+            while True:
+                await asyncio.sleep(0)
+        finally:
+            ended.append(number)
+
+    async def work() -> Any:
+        loop: Any = asyncio.get_running_loop()
+        tasks = [asyncio.ensure_future(wait(number)) for number in range(3)]
+        await asyncio.sleep(0)
+        loop._ready = LosingSteps(loop._ready)
+        await asyncio.gather(*tasks)
+
+    with signals.handled():
+        with pytest.raises(KeyboardInterrupt):
+            bench._run(work)
+        assert signals.exit_code() == 143
+    assert sorted(ended) == [0, 1, 2]
+
+
 def test_handlers_are_put_back() -> None:
-    before = {number: signal.getsignal(number) for number in CODES}
+    before, report = {number: signal.getsignal(number) for number in CODES}, sys.unraisablehook
     with signals.handled():
         assert not [number for number in CODES if signal.getsignal(number) == before[number]]
     assert {number: signal.getsignal(number) for number in CODES} == before
+    assert sys.unraisablehook == report
 
 
 @pytest.mark.parametrize("form", READERS)

@@ -27,7 +27,7 @@ Tool = Callable[..., str]
 
 @pytest.fixture
 def command(nats_url: str, nats_tool: str) -> list[str]:
-    return [nats_tool, "--server", nats_url, "--no-context"]
+    return [nats_tool, "--server", nats_url, "--no-context", "--timeout", "60s"]
 
 
 @pytest.fixture

@@ -41,7 +41,8 @@ def tool(nats_url: str, nats_tool: str) -> Tool:
 
     def run(*arguments: str) -> str:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NATS_")}
-        command = [nats_tool, "--server", nats_url, "--no-context", "object", *arguments]
+        # On a busy machine the tool's 5 s are not enough.
+        command = [nats_tool, "--server", nats_url, "--no-context", "--timeout", "60s", "object", *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr

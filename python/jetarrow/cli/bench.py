@@ -165,14 +165,25 @@ def _measured(session: Session, plan: Plan, server_cpu: ServerCpu | None, rows: 
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, Link]]) -> Link:
-    """As `asyncio.run`, but a signal does not interrupt the creation of the loop, which would print a traceback."""
+    """As `asyncio.run`, but a signal cancels the work.
+
+    A KeyboardInterrupt in the loop itself loses the step of a task that was about to run, and the task never ends.
+    """
     runner = asyncio.Runner()
-    try:
-        with signals.deferred():
-            runner.get_loop()
-        return runner.run(work())
-    finally:
-        runner.close()
+    with signals.deferred():
+        loop = runner.get_loop()
+
+    def cancel() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+
+    with signals.stopping(cancel):
+        try:
+            return runner.run(work())
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+        finally:
+            runner.close()
 
 
 def _delete(session: Session, js: JetStream, name: str) -> None:

@@ -5,17 +5,21 @@ All three raise KeyboardInterrupt, so code that handles Ctrl-C also handles the 
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 # SIGHUP is sent when the terminal is closed. Windows does not have it.
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 # Exit code of a process killed by a signal, minus the number of the signal (POSIX shells).
 _SIGNAL_CODE = 128
+# Seconds after which a KeyboardInterrupt that was lost in a destructor is raised again.
+_REPEAT = 0.01
 # Maximum delay in seconds of a signal by a write to stdout, which may be a pipe that nothing reads.
 STDOUT_DELAY = 1.0
 # Exit code that typer returns for every KeyboardInterrupt.
@@ -35,11 +39,14 @@ class _Handler:
         self.stopped: int | None = None
         self.stop: Callable[[], object] | None = None
         self._deferred = 0
-        self._is_pending = self._is_late = False
+        self._is_pending = self._is_late = self._is_lost = False
         # Maximum delay in seconds of the current deferral; None for none.
         self._most: float | None = None
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
+        if self._is_lost:
+            self._is_lost = False
+            raise KeyboardInterrupt
         # systemd and terminals send SIGTERM and SIGHUP together: the second signal must not interrupt the cleanup that
         # the first one started. A second Ctrl-C interrupts it.
         is_first = self.stopped is None
@@ -72,6 +79,13 @@ class _Handler:
             self._is_late = True
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
+    def repeat(self) -> None:
+        """Raise KeyboardInterrupt again soon, because a destructor cannot raise the one that it was interrupted by."""
+        self._is_lost = True
+        timer = threading.Timer(_REPEAT, _interrupt_main)
+        timer.daemon = True
+        timer.start()
+
     @contextlib.contextmanager
     def deferred(self, most: float | None = None) -> Iterator[None]:
         self._deferred += 1
@@ -84,6 +98,14 @@ class _Handler:
         if self._is_pending and not self._deferred:
             self._is_pending = False
             raise KeyboardInterrupt
+
+
+def _interrupt_main() -> None:
+    if sys.platform == "win32":
+        _thread.interrupt_main()
+    else:
+        # Interrupts a system call too.
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 _handler = _Handler()
@@ -130,12 +152,22 @@ def handled() -> Iterator[None]:
     global _handler
     _handler = handler = _Handler()
     former = {}
+    report = sys.unraisablehook
+
+    def repeat_interrupts(unraisable: Any) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            handler.repeat()
+        else:
+            report(unraisable)
+
     # Python allows signal handlers in the main thread only.
     for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             former[number] = signal.signal(number, handler)
+    sys.unraisablehook = repeat_interrupts
     try:
         yield
     finally:
+        sys.unraisablehook = report
         for number, before in former.items():
             signal.signal(number, before)

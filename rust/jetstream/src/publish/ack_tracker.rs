@@ -85,7 +85,7 @@ impl InFlightMessage {
 /// Largest window. A token of 64 bits then still has room for billions of rounds.
 const MAX_WINDOW: usize = 1 << 24;
 /// With nothing in flight for as long, tokens are fresh: the stream may have been deleted and created again meanwhile,
-/// and no refused message would have shown it. A restart costs 1,024 fresh tokens, half a millisecond of the server.
+/// and no refused message would have shown it. A restart costs 512 fresh tokens, a quarter of a millisecond of the server.
 const IDLE_SLOT_AGE: Duration = Duration::from_millis(1);
 /// Maximum number of unanswered tokens kept, to distinguish a late answer from a second one.
 const MAX_UNANSWERED: usize = 4_096;

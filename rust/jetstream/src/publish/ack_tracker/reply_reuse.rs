@@ -15,7 +15,7 @@ use crate::publish::puback::{MAX_STREAMS, Origin};
 /// Acknowledgements on fresh tokens, each in the order of its stream, after which tokens are used again; and how many of
 /// them each stream must have. The tokens of these stay unused: a second answer to one of them shows that messages are
 /// answered twice.
-pub(super) const ACKS_BEFORE_REUSE: u32 = 1_024;
+pub(super) const ACKS_BEFORE_REUSE: u32 = 512;
 pub(super) const ACKS_OF_STREAM: u32 = 8;
 /// Tokens of one stream that are in flight or may be used again. nats-server caches the routes of 1,024 subjects per
 /// account (`slCacheMax`, server/sublist.go), and more subjects than that cost it 10 % more CPU
