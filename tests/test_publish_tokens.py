@@ -17,18 +17,23 @@ Answer = Callable[[str, int], object]
 
 
 class Second:
-    """A second subscriber to a stream's subjects that acknowledges too: after every `PAUSE` messages, when reply
-    subjects begin to be reused, it acknowledges all of them at once, whose reply subjects belong to other rows then."""
+    """A second subscriber to a stream's subjects that acknowledges too: when a reply subject is used again, it
+    acknowledges many messages at once, whose reply subjects belong to other rows by then."""
 
     PAUSE, AT_ONCE = 4_000, range(-3 * WINDOW, -2 * WINDOW)
 
     def __init__(self, nc: jetarrow.Client, stream: str, answer: Answer) -> None:
         self.nc, self.stream, self.answer = nc, stream, answer
         self.replies: list[str] = []
+        self.known: set[str] = set()
+        self.due = self.PAUSE
 
     async def heard(self, msg: jetarrow.Msg) -> None:
+        is_used_again = msg.reply in self.known
+        self.known.add(msg.reply)
         self.replies.append(msg.reply)
-        if len(self.replies) % self.PAUSE == 0:
+        if is_used_again and len(self.replies) >= self.due:
+            self.due = len(self.replies) + self.PAUSE
             for back in self.AT_ONCE:
                 row = len(self.replies) + back
                 await self.nc.publish(self.replies[row], json.dumps(self.answer(self.stream, row)).encode())
@@ -44,7 +49,7 @@ async def publish_beside(url: str, js: JetStreamContext, stream: str, answer: An
         result = await js.publish_batch(f"{stream}.a", rows, max_inflight=WINDOW, timeout=30, **how)  # type: ignore[arg-type]
         result.raise_for_errors()
         await sub.drain()
-        assert len(set(second.replies)) < ROWS, "no reply subject was used again: this proves nothing"
+        assert second.due > Second.PAUSE, "no reply subject was used again: this proves nothing"
         return [int(seq) for seq in result.seqs]
 
 
@@ -54,8 +59,8 @@ async def test_reply_subjects_are_reused_after_ordered_acks(js: JetStreamContext
         await other.flush()
         (await js.publish_batch(f"{stream}.a", [b"x"] * ROWS, max_inflight=WINDOW)).raise_for_errors()
         replies = [(await sub.next_msg(timeout=10)).reply for _ in range(ROWS)]
-    # The first messages have new ones, and so have messages after a time with nothing in flight.
-    assert FIRM <= len(set(replies)) < ROWS / 2
+    # The first messages have new ones, and so have messages after a time with nothing in flight, as on a busy machine.
+    assert FIRM <= len(set(replies)) < ROWS * 3 / 4
 
 
 def twice(stream: str, row: int) -> object:
