@@ -3,20 +3,25 @@
 
 use libfuzzer_sys::fuzz_target;
 
-use jetstream::publish::puback::{AckParser, Origin, parse};
+use jetstream::publish::puback::{AckParser, Origin, PubAck, parse};
+
+fn learn(parser: &mut AckParser, payload: &[u8], ack: &PubAck) {
+    let origin = parser.origin_of(ack);
+    parser.learn(payload, ack, &origin);
+}
 
 fuzz_target!(|input: (&[u8], &[u8], u64, bool)| {
     let (first, second, seq, duplicate) = input;
     let mut parser = AckParser::default();
     let learned = match parse(first) {
         Ok(ack) => {
-            parser.learn(first, &ack);
+            learn(&mut parser, first, &ack);
             first.to_vec()
         }
         Err(_) => {
             // A typical ack of a server, so that every input reaches the fast path.
             let usual = br#"{"stream":"S", "seq":7}"#.to_vec();
-            parser.learn(&usual, &parse(&usual).unwrap());
+            learn(&mut parser, &usual, &parse(&usual).unwrap());
             usual
         }
     };

@@ -331,7 +331,7 @@ def test_other_errors_of_destructors_are_reported(monkeypatch: pytest.MonkeyPatc
 
 
 class LosingSteps(collections.deque[Any]):
-    """What is ready in a loop. Receives a signal between the moment in which a step is taken and its run."""
+    """The steps that a loop runs next. Between the moment in which one is taken and its run comes a signal."""
 
     is_armed = True
 

@@ -122,8 +122,8 @@ impl AckParser {
         Arc::new(Origin { stream: ack.stream.clone(), domain: ack.domain.clone() })
     }
 
-    /// Learns the shape of an ack that `parse` returned. The following acks must have no other fields.
-    pub fn learn(&mut self, payload: &[u8], ack: &PubAck) {
+    /// Learns the shape of an ack that `parse` returned, and its origin. The following acks must have no other fields.
+    pub fn learn(&mut self, payload: &[u8], ack: &PubAck, origin: &Arc<Origin>) {
         if ack.says_more() || self.streams.len() == MAX_STREAMS {
             return;
         }
@@ -131,7 +131,7 @@ impl AckParser {
         if let Some(at) = seq_at(payload)
             && seq_and_tail(&payload[at..]).is_some()
         {
-            (self.prefix, self.origin) = (payload[..at].into(), self.origin_of(ack));
+            (self.prefix, self.origin) = (payload[..at].into(), origin.clone());
             self.streams.insert(self.prefix.clone(), self.origin.clone());
         }
     }
@@ -161,6 +161,11 @@ fn seq_and_tail(rest: &[u8]) -> Option<(u64, bool)> {
 mod tests {
     use super::*;
 
+    fn learn(parser: &mut AckParser, payload: &[u8], ack: &PubAck) {
+        let origin = parser.origin_of(ack);
+        parser.learn(payload, ack, &origin);
+    }
+
     #[test]
     fn acks_and_errors_are_parsed() {
         let ack = parse(br#"{"stream":"S", "seq":7,"duplicate": true,"domain":"hub"}"#).unwrap_or_default();
@@ -188,7 +193,7 @@ mod tests {
         let first = br#"{"stream":"S", "seq":7}"#;
         let mut parser = AckParser::default();
         assert_eq!(parser.quick(first), None);
-        parser.learn(first, &PubAck { stream: "S".into(), seq: 7, ..PubAck::default() });
+        learn(&mut parser, first, &PubAck { stream: "S".into(), seq: 7, ..PubAck::default() });
         assert_eq!(parser.quick(br#"{"stream":"S", "seq":123456789012}"#), Some((123456789012, false)));
         assert_eq!(parser.quick(br#"{"stream":"S", "seq":9,"duplicate": true}"#), Some((9, true)));
         for other in [
@@ -215,7 +220,7 @@ mod tests {
         for one in streams {
             let first = text(one, 1);
             assert_eq!(parser.quick(first.as_bytes()), None);
-            parser.learn(first.as_bytes(), &parse(first.as_bytes()).unwrap_or_default());
+            learn(&mut parser, first.as_bytes(), &parse(first.as_bytes()).unwrap_or_default());
         }
         for seq in 2..9 {
             for (stream, domain) in streams {
@@ -237,7 +242,7 @@ mod tests {
             (br#"{"batch":"b","count":1,"stream":"S","seq":1}"#, br#"{"batch":"b","count":1,"stream":"S","seq":2}"#),
         ] {
             let ack = parse(first).unwrap_or_default();
-            parser.learn(first, &ack);
+            learn(&mut parser, first, &ack);
             let all = parse(next).unwrap_or_default();
             if let Some((seq, duplicate)) = parser.quick(next) {
                 let Origin { stream, domain } = (**parser.origin()).clone();

@@ -51,7 +51,7 @@ impl AckTracker {
                 let reply = AckReply::Ack { origin: &origin, seq: ack.seq, duplicate: ack.duplicate };
                 match self.attribute(token, &reply, now) {
                     Attribution::Own(sent) => {
-                        self.parser.learn(payload, &ack);
+                        self.parser.learn(payload, &ack, &origin);
                         Effect::StoredInFull { sent, ack }
                     }
                     other => other.without_message(),
