@@ -318,6 +318,17 @@ def test_a_signal_in_a_destructor_is_not_lost(number: signal.Signals) -> None:
         assert signals.exit_code() == CODES[number]
 
 
+def test_a_repeated_signal_waits_for_the_end_of_a_write() -> None:
+    is_whole = False
+    with signals.handled(), pytest.raises(KeyboardInterrupt):
+        # The first one is lost, and the second one comes during a write.
+        signals._handler._is_lost = True
+        with signals.deferred():
+            signal.raise_signal(signal.SIGINT)
+            is_whole = True
+    assert is_whole
+
+
 def test_other_errors_of_destructors_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing:
         def __del__(self) -> None:

@@ -46,6 +46,9 @@ class _Handler:
     def __call__(self, signum: int, frame: FrameType | None) -> None:
         if self._is_lost:
             self._is_lost = False
+            if self._deferred:
+                self._defer()
+                return
             raise KeyboardInterrupt
         # systemd and terminals send SIGTERM and SIGHUP together: the second signal must not interrupt the cleanup that
         # the first one started. A second Ctrl-C interrupts it.
@@ -60,11 +63,7 @@ class _Handler:
             return
         self.stopped = signum
         if self._deferred and is_first:
-            self._is_pending = True
-            if self._most is not None:
-                timer = threading.Timer(self._most, self._interrupt)
-                timer.daemon = True
-                timer.start()
+            self._defer()
             return
         if self.stop is not None and is_first:
             # Daemon, so that a second Ctrl-C ends the process while this one still waits.
@@ -72,19 +71,22 @@ class _Handler:
             return
         raise KeyboardInterrupt
 
+    def _defer(self) -> None:
+        self._is_pending = True
+        if self._most is not None:
+            _after(self._most, self._interrupt)
+
     def _interrupt(self) -> None:
         """Interrupt a block that still defers a signal, such as a write to a pipe that nothing reads."""
         # Windows cannot interrupt a thread that blocks.
         if sys.platform != "win32" and self._is_pending:
             self._is_late = True
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            _interrupt_main()
 
     def repeat(self) -> None:
         """Raise KeyboardInterrupt again soon, because a destructor cannot raise the one that it was interrupted by."""
         self._is_lost = True
-        timer = threading.Timer(_REPEAT, _interrupt_main)
-        timer.daemon = True
-        timer.start()
+        _after(_REPEAT, _interrupt_main)
 
     @contextlib.contextmanager
     def deferred(self, most: float | None = None) -> Iterator[None]:
@@ -98,6 +100,12 @@ class _Handler:
         if self._is_pending and not self._deferred:
             self._is_pending = False
             raise KeyboardInterrupt
+
+
+def _after(seconds: float, call: Callable[[], object]) -> None:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
 
 
 def _interrupt_main() -> None:
