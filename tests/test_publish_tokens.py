@@ -59,8 +59,8 @@ async def test_reply_subjects_are_reused_after_ordered_acks(js: JetStreamContext
         await other.flush()
         (await js.publish_batch(f"{stream}.a", [b"x"] * ROWS, max_inflight=WINDOW)).raise_for_errors()
         replies = [(await sub.next_msg(timeout=10)).reply for _ in range(ROWS)]
-    # The first messages have new ones, and so have messages after a time with nothing in flight, as on a busy machine.
-    assert FIRM <= len(set(replies)) < ROWS * 3 / 4
+    # The first messages have new ones, and so have messages after a time with nothing in flight.
+    assert FIRM <= len(set(replies)) < ROWS / 2
 
 
 def twice(stream: str, row: int) -> object:

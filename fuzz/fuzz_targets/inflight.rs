@@ -71,7 +71,12 @@ fn message(row: u64, with_id: bool, subject: u8) -> InFlightMessage {
         headers.insert("Nats-Msg-Id", row.to_string());
         headers
     });
-    let single = Single { subject: SUBJECTS[usize::from(subject) % SUBJECTS.len()].into(), payload: "".into(), headers, timeout: None };
+    let single = Single {
+        subject: SUBJECTS[usize::from(subject) % SUBJECTS.len()].into(),
+        payload: "".into(),
+        headers,
+        timeout: None,
+    };
     InFlightMessage { bytes: 1, ..InFlightMessage::new(row, row, Body::Single(Box::new(single)), None) }
 }
 

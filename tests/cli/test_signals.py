@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import json
 import os
 import secrets
@@ -321,10 +322,11 @@ def test_a_signal_in_a_destructor_is_not_lost(number: signal.Signals) -> None:
 def test_a_repeated_signal_waits_for_the_end_of_a_write() -> None:
     is_whole = False
     with signals.handled(), pytest.raises(KeyboardInterrupt):
-        # The first one is lost, and the second one comes during a write.
-        signals._handler._is_lost = True
+        # As after a Ctrl-C that was lost in a destructor.
+        signals._handler.stopped = signal.SIGINT
         with signals.deferred():
-            signal.raise_signal(signal.SIGINT)
+            signals._handler.repeat()
+            wait_until(lambda: signals._handler._is_pending, 30)
             is_whole = True
     assert is_whole
 
@@ -376,6 +378,26 @@ def test_a_signal_between_two_steps_of_a_loop_ends_all_tasks() -> None:
             bench._run(work)
         assert signals.exit_code() == 143
     assert sorted(ended) == [0, 1, 2]
+
+
+def test_a_signal_is_not_lost_if_the_work_of_a_loop_ends_anyway() -> None:
+    async def work() -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(30)
+
+    with signals.handled():
+        with pytest.raises(KeyboardInterrupt):
+            bench._run(work)
+        assert signals.exit_code() == 143
+
+
+def test_work_of_a_loop_that_cancels_itself_is_no_signal() -> None:
+    async def work() -> Any:
+        raise asyncio.CancelledError
+
+    with signals.handled(), pytest.raises(asyncio.CancelledError):
+        bench._run(work)
 
 
 def test_handlers_are_put_back() -> None:

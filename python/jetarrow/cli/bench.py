@@ -180,10 +180,11 @@ def _run(work: Callable[[], Coroutine[Any, Any, Link]]) -> Link:
     with signals.stopping(cancel):
         try:
             return runner.run(work())
-        except asyncio.CancelledError:
-            raise KeyboardInterrupt from None
         finally:
             runner.close()
+            # Also if the work was over when the signal came.
+            if signals.has_stopped():
+                raise KeyboardInterrupt
 
 
 def _delete(session: Session, js: JetStream, name: str) -> None:

@@ -39,17 +39,12 @@ class _Handler:
         self.stopped: int | None = None
         self.stop: Callable[[], object] | None = None
         self._deferred = 0
-        self._is_pending = self._is_late = self._is_lost = False
+        self._is_pending = self._is_late = False
+        self._repeat: threading.Timer | None = None
         # Maximum delay in seconds of the current deferral; None for none.
         self._most: float | None = None
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
-        if self._is_lost:
-            self._is_lost = False
-            if self._deferred:
-                self._defer()
-                return
-            raise KeyboardInterrupt
         # systemd and terminals send SIGTERM and SIGHUP together: the second signal must not interrupt the cleanup that
         # the first one started. A second Ctrl-C interrupts it.
         is_first = self.stopped is None
@@ -63,7 +58,9 @@ class _Handler:
             return
         self.stopped = signum
         if self._deferred and is_first:
-            self._defer()
+            self._is_pending = True
+            if self._most is not None:
+                _after(self._most, self._interrupt)
             return
         if self.stop is not None and is_first:
             # Daemon, so that a second Ctrl-C ends the process while this one still waits.
@@ -71,22 +68,25 @@ class _Handler:
             return
         raise KeyboardInterrupt
 
-    def _defer(self) -> None:
-        self._is_pending = True
-        if self._most is not None:
-            _after(self._most, self._interrupt)
-
     def _interrupt(self) -> None:
         """Interrupt a block that still defers a signal, such as a write to a pipe that nothing reads."""
         # Windows cannot interrupt a thread that blocks.
         if sys.platform != "win32" and self._is_pending:
             self._is_late = True
-            _interrupt_main()
+            _send(signal.SIGINT)
 
     def repeat(self) -> None:
-        """Raise KeyboardInterrupt again soon, because a destructor cannot raise the one that it was interrupted by."""
-        self._is_lost = True
-        _after(_REPEAT, _interrupt_main)
+        """Send the latest signal again soon: it interrupted a destructor, which cannot raise KeyboardInterrupt."""
+        number = self.stopped or signal.SIGINT
+        if self.stop is None:
+            # It is handled as the first one, so that a write or a stop that began meanwhile is respected.
+            self.stopped = None
+        self._repeat = _after(_REPEAT, lambda: _send(number))
+
+    def end(self) -> None:
+        """Send nothing any more: the process may go on without these handlers."""
+        if self._repeat is not None:
+            self._repeat.cancel()
 
     @contextlib.contextmanager
     def deferred(self, most: float | None = None) -> Iterator[None]:
@@ -102,18 +102,20 @@ class _Handler:
             raise KeyboardInterrupt
 
 
-def _after(seconds: float, call: Callable[[], object]) -> None:
+def _after(seconds: float, call: Callable[[], object]) -> threading.Timer:
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     timer.start()
+    return timer
 
 
-def _interrupt_main() -> None:
+def _send(number: int) -> None:
+    """Send a signal to the main thread."""
     if sys.platform == "win32":
-        _thread.interrupt_main()
+        _thread.interrupt_main(signal.Signals(number))
     else:
         # Interrupts a system call too.
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
 _handler = _Handler()
@@ -176,6 +178,7 @@ def handled() -> Iterator[None]:
     try:
         yield
     finally:
+        handler.end()
         sys.unraisablehook = report
         for number, before in former.items():
             signal.signal(number, before)
