@@ -152,7 +152,7 @@ async def sources_with_transforms(case: Case) -> None:
     transforms = [{"src": f"$KV.{case.name}-a.>", "dest": f"$KV.{case.name}.>"}]
     source = case.jetstream.StreamSource(name=f"KV_{case.name}-a", subject_transforms=transforms)
     bucket = await module.create_key_value(js, _config(case, sources=[source]))
-    await until(lambda: _has(case, bucket, "k"))
+    await until(lambda: _has(case, bucket, b"1"))
     await case.call("value", bucket.get("k"))
     await bucket.put("own", b"2")
     case.note("keys", sorted([key async for key in await bucket.keys()]))
@@ -181,9 +181,10 @@ async def mirror(case: Case) -> None:
     found = await case.call("create", _name(module.create_key_value(js, _config(case, mirror=source))))
     if found == case.name:
         bucket = await module.key_value(js, case.name)
-        await until(lambda: _has(case, bucket, "k"))
+        await until(lambda: _has(case, bucket, b"1"))
         await case.call("value", bucket.get("k"))
         await case.call("put", bucket.put("k", b"2"))
+        await until(lambda: _has(case, bucket, b"2"))  # the mirror answers some reads of its origin
         case.note("value of the origin", (await origin.get("k")).value)
         case.note("keys", [key async for key in await bucket.keys()])
         watcher = await bucket.watch()
@@ -191,12 +192,11 @@ async def mirror(case: Case) -> None:
         await watcher.stop()
 
 
-async def _has(case: Case, bucket: Any, key: str) -> bool:
+async def _has(case: Case, bucket: Any, value: bytes) -> bool:
     try:
-        await bucket.get(key)
+        return (await bucket.get("k")).value == value
     except case.key_value.KeyNotFoundError:
         return False
-    return True
 
 
 async def errors(case: Case) -> None:
