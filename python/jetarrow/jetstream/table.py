@@ -32,12 +32,11 @@ from jetarrow.jetstream.publish_partial import ProgressOfStep, set_partial
 from jetarrow.jetstream.publish_result import PartialPublish, PublishResult
 from jetarrow.jetstream.publish_spec import DEFAULT_MAX_BYTES, PublishSpec
 from jetarrow.jetstream.registry import SchemaRegistry, frame_of, registry_of
-from jetarrow.jetstream.resume.publish import Resume, open_load
-from jetarrow.jetstream.resume.rows import ReadThread
-from jetarrow.jetstream.resume.stores import store_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from jetarrow.jetstream.resume.publish import Resume
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 # Most bytes of the headers that are added to a message: an id, expectations, a time to live.
@@ -205,6 +204,10 @@ class PublishTable(PublishVerbs):
         **more: Any,
     ) -> PublishResult:
         """Publishes messages from the position of a load on; `more` are the native `publish_batch`'s keywords."""
+        from jetarrow.jetstream.resume.publish import Resume, open_load
+        from jetarrow.jetstream.resume.rows import ReadThread
+        from jetarrow.jetstream.resume.stores import store_of
+
         context = cast("KeyValues", self)
         place = resume if isinstance(resume, Resume) else Resume(store_of(context, resume))
 

@@ -13,6 +13,7 @@ only, and a blocking session makes these waits block, so each coroutine runs to 
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from jetarrow.sync.client import Client, connect
@@ -24,13 +25,13 @@ from jetarrow.sync.handles import Advisories, Consumer, Stream
 from jetarrow.sync.kv import KeyValue, KeyWatcher
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.msg import Msg
-from jetarrow.sync.objects import ObjectStore, ObjectWatcher
-from jetarrow.sync.pipes import Pipe
 from jetarrow.sync.publisher import Publisher
-from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, Subscription
 
 if TYPE_CHECKING:
+    from jetarrow.sync.objects import ObjectStore, ObjectWatcher
+    from jetarrow.sync.pipes import Pipe
+    from jetarrow.sync.sinks import Sink
     from jetarrow.sync.system import System
     from jetarrow.sync.workers import Worker, worker
 
@@ -65,15 +66,18 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
+    # Few programs need these names: importing their modules would take a third longer.
+    _RARE = {
+        "ObjectStore": "objects",
+        "ObjectWatcher": "objects",
+        "Pipe": "pipes",
+        "Sink": "sinks",
+        "System": "system",
+        "Worker": "workers",
+        "worker": "workers",
+    }
 
     def __getattr__(name: str) -> Any:
-        # Few programs ask servers: the import of its types would take 20 ms.
-        if name == "System":
-            from jetarrow.sync.system import System
-
-            return System
-        if name in ("Worker", "worker"):
-            from jetarrow.sync import workers
-
-            return getattr(workers, name)
+        if name in _RARE:
+            return getattr(importlib.import_module(f"{__name__}.{_RARE[name]}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

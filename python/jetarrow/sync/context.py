@@ -16,10 +16,7 @@ from jetarrow.sync.fetch import PullSubscription, Reader
 from jetarrow.sync.groups import ConsumerGroup, GroupMember
 from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
-from jetarrow.sync.objects import ObjectStore
-from jetarrow.sync.pipes import Pipe
 from jetarrow.sync.publisher import Publisher
-from jetarrow.sync.sinks import Sink
 from jetarrow.sync.subscription import PushSubscription, without_callbacks
 
 if TYPE_CHECKING:
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
 
     from jetarrow.jetstream.groups.option_types import MemberKeywords
     from jetarrow.jetstream.models import PubAck
+    from jetarrow.jetstream.objects.object_store import ObjectStore as AsyncObjectStore
     from jetarrow.jetstream.option_types import (
         BindOptions,
         LatestOptions,
@@ -41,6 +39,16 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.pipes.work import PipeFunction
     from jetarrow.jetstream.priority import PriorityOptions
     from jetarrow.jetstream.sinks.option_types import DeltaOptions, IcebergOptions, ParquetOptions
+    from jetarrow.sync.objects import ObjectStore
+    from jetarrow.sync.pipes import Pipe
+    from jetarrow.sync.sinks import Sink
+
+
+# Modules that few programs need are imported by their verbs: importing all of them would take a third longer.
+def _object_store(inner: AsyncObjectStore) -> ObjectStore:
+    from jetarrow.sync.objects import ObjectStore
+
+    return ObjectStore(inner)
 
 
 class JetStream(JetStreamManager):
@@ -135,20 +143,28 @@ class JetStream(JetStreamManager):
 
     @with_signature_of(JetStreamContext.to_parquet)
     def to_parquet(self, stream: str, path: str | PathLike[str], **options: Unpack[ParquetOptions]) -> Sink:  # noqa: D102
+        from jetarrow.sync.sinks import Sink
+
         return Sink(self._inner.to_parquet(stream, path, **options))
 
     @with_signature_of(JetStreamContext.to_delta)
     def to_delta(self, stream: str, table_uri: str | PathLike[str], **options: Unpack[DeltaOptions]) -> Sink:  # noqa: D102
+        from jetarrow.sync.sinks import Sink
+
         return Sink(self._inner.to_delta(stream, table_uri, **options))
 
     @with_signature_of(JetStreamContext.to_iceberg)
     def to_iceberg(self, stream: str, table: str | Sequence[str], **options: Unpack[IcebergOptions]) -> Sink:  # noqa: D102
+        from jetarrow.sync.sinks import Sink
+
         return Sink(self._inner.to_iceberg(stream, table, **options))
 
     @with_signature_of(JetStreamContext.pipe)
     def pipe(  # noqa: D102
         self, source: str, target: str, function: PipeFunction | str, *, name: str, **options: Unpack[PipeKeywords]
     ) -> Pipe:
+        from jetarrow.sync.pipes import Pipe
+
         return Pipe(self._inner.pipe(source, target, function, name=name, **options))
 
     create_consumer_group = wrapped(JetStreamContext.create_consumer_group, ConsumerGroup)
@@ -165,8 +181,8 @@ class JetStream(JetStreamManager):
     ) -> Reader:
         return Reader(self._inner.latest(stream, subjects, **options))
 
-    object_store = wrapped(JetStreamContext.object_store, ObjectStore)
-    create_object_store = wrapped(JetStreamContext.create_object_store, ObjectStore)
+    object_store = wrapped(JetStreamContext.object_store, _object_store)
+    create_object_store = wrapped(JetStreamContext.create_object_store, _object_store)
     delete_object_store = blocking(JetStreamContext.delete_object_store)
     object_store_names = iterated(JetStreamContext.object_store_names)
     object_stores = iterated(JetStreamContext.object_stores)

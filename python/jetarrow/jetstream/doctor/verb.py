@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from jetarrow.jetstream.api import HasSession, JetStreamApi
-from jetarrow.jetstream.doctor.finding import Findings, sorted_findings
-from jetarrow.jetstream.doctor.gather import gather
-from jetarrow.jetstream.doctor.rules import diagnose
-from jetarrow.jetstream.doctor.texts import stream_name
-from jetarrow.jetstream.doctor.thresholds import Thresholds
 from jetarrow.jetstream.models.values import checked_name
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.doctor.finding import Findings
+    from jetarrow.jetstream.doctor.thresholds import Thresholds
 
 # Checks that need the state of the servers.
 NEEDS_SYSTEM = (
@@ -45,6 +46,12 @@ class Doctor:
             ServiceUnavailableError: JetStream is disabled on the server or for the account.
             TypeError: `system` is a client of the other face.
         """
+        from jetarrow.jetstream.doctor.finding import sorted_findings
+        from jetarrow.jetstream.doctor.gather import gather
+        from jetarrow.jetstream.doctor.rules import diagnose
+        from jetarrow.jetstream.doctor.texts import stream_name
+        from jetarrow.jetstream.doctor.thresholds import Thresholds
+
         if stream is not None:
             checked_name("stream", stream)
         account = self._api.session if system is None else system._session

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from jetarrow.core.session import Headers
 from jetarrow.core.suggestions import suggests_keywords
@@ -24,17 +24,14 @@ from jetarrow.jetstream.literals import (
     TimestampNumbers,
     check_literal,
 )
-from jetarrow.jetstream.pipes.messages import Encoder
-from jetarrow.jetstream.pipes.options import PipeOptions
-from jetarrow.jetstream.pipes.pipe import Pipe
-from jetarrow.jetstream.pipes.subjects import check_name
-from jetarrow.jetstream.pipes.target import PipeTarget
-from jetarrow.jetstream.pipes.work import PipeFunction, Work
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.publish import PublishVerbs
 from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.registry import SchemaRegistry, registry_of
-from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.pipes.pipe import Pipe
+    from jetarrow.jetstream.pipes.work import PipeFunction
 
 _BYTES = 64 * 1024 * 1024
 
@@ -148,6 +145,14 @@ class Pipes(PublishVerbs, ReadVerbs):
             TypeError: The function or a table is none.
             UnsupportedError: pyarrow is not installed, or DuckDB for a query.
         """
+        from jetarrow.jetstream.pipes.messages import Encoder
+        from jetarrow.jetstream.pipes.options import PipeOptions
+        from jetarrow.jetstream.pipes.pipe import Pipe
+        from jetarrow.jetstream.pipes.subjects import check_name
+        from jetarrow.jetstream.pipes.target import PipeTarget
+        from jetarrow.jetstream.pipes.work import Work
+        from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
+
         for option, value, kind in (
             ("on_error", on_error, OnPipeError),
             ("on_data_loss", on_data_loss, OnDataLoss),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.suggestions import suggests_keywords
@@ -28,13 +28,10 @@ from jetarrow.jetstream.literals import (
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.read import ReadVerbs
 from jetarrow.jetstream.registry import SchemaRegistry, registry_of
-from jetarrow.jetstream.sinks.begin import SinkOptions, begin, checked_schema, names_of
-from jetarrow.jetstream.sinks.delta import DeltaTarget
-from jetarrow.jetstream.sinks.delta_merge import DeltaMerge
-from jetarrow.jetstream.sinks.lag import Start, count_lag
-from jetarrow.jetstream.sinks.parquet import ParquetTable
-from jetarrow.jetstream.sinks.sink import Sink, Target
-from jetarrow.jetstream.sinks.upsert import check_upsert, upsert_of
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.sinks.begin import SinkOptions
+    from jetarrow.jetstream.sinks.sink import Sink, Target
 
 
 class Sinks(ReadVerbs):
@@ -111,6 +108,9 @@ class Sinks(ReadVerbs):
             ValueError: An argument is not valid.
             UnsupportedError: pyarrow is not installed.
         """
+        from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
+        from jetarrow.jetstream.sinks.parquet import ParquetTable
+
         check_literal("compression", compression, SinkCompression)
         target = ParquetTable(
             path,
@@ -221,6 +221,11 @@ class Sinks(ReadVerbs):
             ValueError: An argument is not valid.
             UnsupportedError: deltalake or pyarrow is not installed.
         """
+        from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
+        from jetarrow.jetstream.sinks.delta import DeltaTarget
+        from jetarrow.jetstream.sinks.delta_merge import DeltaMerge
+        from jetarrow.jetstream.sinks.upsert import check_upsert, upsert_of
+
         check_literal("compression", compression, SinkCompression)
         upsert = upsert_of(merge, key, deletes)
         if upsert is not None:
@@ -261,6 +266,10 @@ class Sinks(ReadVerbs):
     def _sink(
         self, stream: str, target: Target, options: SinkOptions, seconds: float, progress: Progress | bool | None
     ) -> Sink:
+        from jetarrow.jetstream.sinks.begin import begin, names_of
+        from jetarrow.jetstream.sinks.lag import Start, count_lag
+        from jetarrow.jetstream.sinks.sink import Sink
+
         for name, kind in ("timestamp_unit", TimestampUnit), ("on_data_loss", OnDataLoss), ("on_rollback", OnRollback):
             check_literal(name, getattr(options, name), kind)
         if options.start_seq is not None and options.start_time is not None:

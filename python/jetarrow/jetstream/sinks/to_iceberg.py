@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jetarrow.core.docstrings import with_entries_of
 from jetarrow.core.suggestions import suggests_keywords
@@ -24,11 +24,10 @@ from jetarrow.jetstream.literals import (
 )
 from jetarrow.jetstream.progress import Progress
 from jetarrow.jetstream.registry import SchemaRegistry, registry_of
-from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
-from jetarrow.jetstream.sinks.iceberg import IcebergTarget
-from jetarrow.jetstream.sinks.sink import Sink
 from jetarrow.jetstream.sinks.sinks import Sinks
-from jetarrow.jetstream.sinks.upsert import check_upsert, upsert_of
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.sinks.sink import Sink
 
 
 class IcebergSinks(Sinks):
@@ -114,6 +113,10 @@ class IcebergSinks(Sinks):
             ValueError: An argument is not valid.
             UnsupportedError: pyiceberg or pyarrow is not installed.
         """
+        from jetarrow.jetstream.sinks.begin import SinkOptions, checked_schema, names_of
+        from jetarrow.jetstream.sinks.iceberg import IcebergTarget
+        from jetarrow.jetstream.sinks.upsert import check_upsert, upsert_of
+
         check_literal("evolve", evolve, Evolve)
         upsert = upsert_of(merge, key, deletes)
         if upsert is not None:
