@@ -9,14 +9,14 @@ from pathlib import Path
 # The page describes this checkout, whatever is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
-from jetarrow.cli.app import app
+from jetarrow.cli.app import application
 from jetarrow.cli.exit_codes import EXIT_CODES
 from jetarrow.cli.help_pages import Entry, Page, read_help
 
 
 def command_reference() -> str:
     """Return the page without its title."""
-    groups, connection = read_help(app)
+    groups, connection = read_help(application())
     parts = []
     for group in groups:
         is_group = len(group.pages) > 1

@@ -22,6 +22,24 @@ def public(cls: type) -> Iterator[tuple[str, Any]]:
 def test_dir_of_the_package_lists_its_public_names() -> None:
     assert {"Client", "TLS", "NATS", "connect", "sync", "server", "errors", "js"} <= set(dir(jetarrow))
     assert not {"Any", "importlib", "TYPE_CHECKING"} & set(dir(jetarrow))
+    assert set(dir(jetarrow.sync)) == set(jetarrow.sync.__all__)
+
+
+def test_modules_that_few_programs_need_are_loaded_by_their_verbs() -> None:
+    program = """
+import sys, jetarrow.jetstream.context, jetarrow.sync
+rare = "doctor.gather groups.group kv.key_value objects.object_store pipes.pipe resume.publish sinks.sink sinks.delta"
+loaded = lambda: [name for name in rare.split() if f"jetarrow.jetstream.{name}" in sys.modules]
+print(loaded())
+jetarrow.sync.Pipe, jetarrow.sync.Sink
+print(loaded())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert not done.returncode, done.stderr
+    first, then = done.stdout.splitlines()
+    assert first == "[]"
+    assert "pipes.pipe" in then
+    assert "sinks.sink" in then
 
 
 def test_sync_is_there_after_a_plain_import() -> None:

@@ -96,7 +96,7 @@ class FakeApp:
 @pytest.mark.parametrize("how", OTHERS)
 def test_every_write_of_the_process_is_escaped(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes of libraries are escaped too while the command runs."""
-    monkeypatch.setattr("jetarrow.cli.run._command", lambda: FakeApp(OTHERS[how]))
+    monkeypatch.setattr("jetarrow.cli.run._command", lambda _subcommand: FakeApp(OTHERS[how]))
     with fake_terminal() as screen:
         run([])
     assert_escaped(screen.getvalue())

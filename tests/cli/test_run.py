@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 from jetarrow.cli import main
-from jetarrow.cli.app import app
+from jetarrow.cli.app import SUBCOMMANDS, application, subcommand_of
 from jetarrow.server import NatsServer
 
 from tests.cli.tools import Command
@@ -27,12 +27,31 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
             yield (*path, name), found
 
 
-ALL = dict(commands(typer.main.get_command(app)))
+ALL = dict(commands(typer.main.get_command(application())))
 
 
 def test_what_there_is() -> None:
     assert {path[0] for path in ALL} >= {"serve", "publish", "load", "read", "top", "bench"}
     assert {path[1] for path in ALL if path[0] == "kv"} >= set("get put create del purge ls watch history".split())  # noqa: SIM905
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_a_call_loads_its_subcommand_only(name: str) -> None:
+    assert subcommand_of([name, "ls", "--json"]) == name
+    alone = dict(commands(typer.main.get_command(application(name))))
+    assert {path[0] for path in alone} <= {name, "man"}
+    expected = {path: command for path, command in ALL.items() if path[0] in {one[0] for one in alone}}
+    assert list(alone) == list(expected)
+    for path, command in alone.items():
+        names = [parameter.opts for parameter in command.params]
+        assert names
+        assert names == [parameter.opts for parameter in ALL[path].params]
+
+
+def test_all_subcommands_are_loaded_for_help_and_suggestions() -> None:
+    assert {path[0] for path in ALL} == {*SUBCOMMANDS, "man"}
+    for arguments in ([], ["--server", "stream", "kv"], ["man"], ["nonsense"], ["--help"]):
+        assert subcommand_of(arguments) is None
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

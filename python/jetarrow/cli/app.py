@@ -1,74 +1,66 @@
-"""The application with all of its subcommands."""
+"""The application with all of its subcommands, or with one of them."""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
-from jetarrow.cli import (
-    bench,
-    consumer,
-    context,
-    doctor,
-    group,
-    group_create,
-    group_watch,
-    kv,
-    lag,
-    latest,
-    load,
-    manual,
-    migrate,
-    objects,
-    pipe,
-    publish,
-    read,
-    report,
-    serve,
-    server,
-    sink,
-    stream,
-    top,
-    trace,
-)
 from jetarrow.cli.subcommand import JSON, with_connection
 
-app = typer.Typer(
-    name="jetarrow",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-# Streams, their consumers and groups, messages in and out, stores, and the server.
-for module in (
-    serve,
-    context,
-    stream,
-    consumer,
-    group,
-    group_create,
-    group_watch,
-    lag,
-    publish,
-    load,
-    read,
-    latest,
-    sink,
-    pipe,
-    kv,
-    objects,
-    report,
-    top,
-    server,
-    trace,
-    doctor,
-    migrate,
-    bench,
-    manual,
-):
-    module.add_to(app)
+# Subcommands with their modules, in the order of the help: streams, their consumers and groups, messages in and out,
+# stores, and the server. The first module adds the subcommand, the others add to its group.
+SUBCOMMANDS = {
+    "serve": ("serve",),
+    "context": ("context",),
+    "stream": ("stream", "report"),
+    "consumer": ("consumer",),
+    "group": ("group", "group_create", "group_watch"),
+    "lag": ("lag",),
+    "publish": ("publish",),
+    "load": ("load",),
+    "read": ("read",),
+    "latest": ("latest",),
+    "sink": ("sink",),
+    "pipe": ("pipe",),
+    "kv": ("kv",),
+    "object": ("objects",),
+    "top": ("top",),
+    "server": ("server",),
+    "trace": ("trace",),
+    "doctor": ("doctor",),
+    "migrate": ("migrate",),
+    "bench": ("bench",),
+    # Also `man`.
+    "completion": ("manual",),
+}
+
+
+def subcommand_of(arguments: Sequence[str]) -> str | None:
+    """Return the subcommand that the arguments begin with; None if they begin with an option or are none."""
+    return arguments[0] if arguments and arguments[0] in SUBCOMMANDS else None
+
+
+def application(subcommand: str | None = None) -> typer.Typer:
+    """Return the application with all subcommands, or with one: importing and building all of them takes longer.
+
+    Args:
+        subcommand: A key of `SUBCOMMANDS`. Default: all.
+    """
+    app = typer.Typer(
+        name="jetarrow",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name in SUBCOMMANDS if subcommand is None else (subcommand,):
+        first, *_ = [importlib.import_module(f"jetarrow.cli.{module}") for module in SUBCOMMANDS[name]]
+        first.add_to(app)
+    app.callback(invoke_without_command=False)(_start)
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -79,9 +71,8 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=False)
 @with_connection
-def start(
+def _start(
     ctx: typer.Context,
     as_json: JSON = False,
     version: Annotated[

@@ -15,17 +15,7 @@ from jetarrow.cli.subcommand import verb
 from jetarrow.cli.units import counted, size
 from jetarrow.cli.usage import exclusive
 from jetarrow.jetstream.errors import GroupNotFoundError
-from jetarrow.jetstream.groups.config import GroupKind
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the subcommand to the group of `jetarrow group`."""
-    verb(
-        group.group,
-        "create",
-        example="jetarrow group create ORDERS billing --partitions 12 --filter 'orders.*.>' --partition-by 1",
-        json=an_object("stream name kind partitions members created"),
-    )(create)
+from jetarrow.jetstream.literals import GroupKind
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -40,6 +30,12 @@ def numbers(text: str) -> tuple[int, ...]:
         raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2.") from None
 
 
+@verb(
+    group.group,
+    "create",
+    example="jetarrow group create ORDERS billing --partitions 12 --filter 'orders.*.>' --partition-by 1",
+    json=an_object("stream name kind partitions members created"),
+)
 def create(
     session: Session,
     stream: Stream,

@@ -12,8 +12,9 @@ from jetarrow.jetstream.errors import (
     NoKeysError,
     NotFoundError,
 )
-from jetarrow.jetstream.groups.config import BUCKETS, PRIORITY_GROUP, GroupConfig, GroupKind
+from jetarrow.jetstream.groups.config import BUCKETS, PRIORITY_GROUP, GroupConfig
 from jetarrow.jetstream.groups.partitions import shared
+from jetarrow.jetstream.literals import GroupKind
 
 if TYPE_CHECKING:
     from jetarrow.js.api import ConsumerInfo

@@ -32,16 +32,12 @@ _OTHER_LINES = 9
 _COUNTS = ("pending", "ack_pending", "redelivered", "waiting")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the subcommand to the group of `jetarrow group`."""
-    verb(
-        group.group,
-        "watch",
-        example="jetarrow group watch ORDERS billing",
-        json=lines_of(f"time stream group {MEMBER}"),
-    )(watch)
-
-
+@verb(
+    group.group,
+    "watch",
+    example="jetarrow group watch ORDERS billing",
+    json=lines_of(f"time stream group {MEMBER}"),
+)
 def watch(
     session: Session,
     stream: Stream,

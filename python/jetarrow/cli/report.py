@@ -35,14 +35,10 @@ _COLUMNS = (
 _RATES = ("in_per_second", "out_per_second", "bytes_per_second", "lag", "max_bytes")
 # Lines of the screen that are not rows: headings, omitted rows, totals and the last line.
 _OTHER_LINES = 7
+_KEYS = f"{stream.ROW} in_per_second out_per_second bytes_per_second lag max_bytes full"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the subcommand to the group of `jetarrow stream`."""
-    keys = f"{stream.ROW} in_per_second out_per_second bytes_per_second lag max_bytes full"
-    verb(stream.group, "report", example="jetarrow stream report --follow", json=array_of(keys))(report)
-
-
+@verb(stream.group, "report", example="jetarrow stream report --follow", json=array_of(_KEYS))
 def report(
     session: Session,
     every: Annotated[str, typer.Option(help="Interval of the measurement.", metavar="SPAN")] = "1s",

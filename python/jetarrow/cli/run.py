@@ -16,7 +16,7 @@ import typer
 import typer.main
 
 from jetarrow.cli import masking, output, signals, terminal
-from jetarrow.cli.app import app
+from jetarrow.cli.app import application, subcommand_of
 from jetarrow.core.errors import Error
 from jetarrow.core.errors import TimeoutError as NoAnswer
 from jetarrow.jetstream.errors import StreamRolledBackError
@@ -53,13 +53,13 @@ def run(arguments: Sequence[str]) -> int:
 
 
 @functools.cache
-def _command() -> Any:
-    return typer.main.get_command(app)
+def _command(subcommand: str | None) -> Any:
+    return typer.main.get_command(application(subcommand))
 
 
 def _call(arguments: Sequence[str]) -> int:
     try:
-        code = _command().main(list(arguments), prog_name="jetarrow", standalone_mode=False)
+        code = _command(subcommand_of(arguments)).main(list(arguments), prog_name="jetarrow", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
         raise

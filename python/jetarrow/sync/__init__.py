@@ -20,15 +20,15 @@ from jetarrow.sync.client import Client, connect
 from jetarrow.sync.context import JetStream
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import MessageBatch, PullSubscription, Reader
-from jetarrow.sync.groups import ConsumerGroup, GroupBatch, GroupMember
 from jetarrow.sync.handles import Advisories, Consumer, Stream
-from jetarrow.sync.kv import KeyValue, KeyWatcher
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.msg import Msg
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.subscription import PushSubscription, Subscription
 
 if TYPE_CHECKING:
+    from jetarrow.sync.groups import ConsumerGroup, GroupBatch, GroupMember
+    from jetarrow.sync.kv import KeyValue, KeyWatcher
     from jetarrow.sync.objects import ObjectStore, ObjectWatcher
     from jetarrow.sync.pipes import Pipe
     from jetarrow.sync.sinks import Sink
@@ -68,6 +68,11 @@ __all__ = [
 if not TYPE_CHECKING:
     # Few programs need these names: importing their modules would take a third longer.
     _RARE = {
+        "ConsumerGroup": "groups",
+        "GroupBatch": "groups",
+        "GroupMember": "groups",
+        "KeyValue": "kv",
+        "KeyWatcher": "kv",
         "ObjectStore": "objects",
         "ObjectWatcher": "objects",
         "Pipe": "pipes",
@@ -81,3 +86,6 @@ if not TYPE_CHECKING:
         if name in _RARE:
             return getattr(importlib.import_module(f"{__name__}.{_RARE[name]}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

@@ -13,8 +13,6 @@ from jetarrow.jetstream.messages import REQUEST_MESSAGES
 from jetarrow.sync.blocking import blocking, forwarded, iterate_messages, iterated, with_signature_of, wrapped
 from jetarrow.sync.dead_letters import DeadLetters
 from jetarrow.sync.fetch import PullSubscription, Reader
-from jetarrow.sync.groups import ConsumerGroup, GroupMember
-from jetarrow.sync.kv import KeyValue
 from jetarrow.sync.manager import JetStreamManager
 from jetarrow.sync.publisher import Publisher
 from jetarrow.sync.subscription import PushSubscription, without_callbacks
@@ -23,7 +21,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from os import PathLike
 
+    from jetarrow.jetstream.groups.group import ConsumerGroup as AsyncConsumerGroup
     from jetarrow.jetstream.groups.option_types import MemberKeywords
+    from jetarrow.jetstream.kv.key_value import KeyValue as AsyncKeyValue
     from jetarrow.jetstream.models import PubAck
     from jetarrow.jetstream.objects.object_store import ObjectStore as AsyncObjectStore
     from jetarrow.jetstream.option_types import (
@@ -39,12 +39,26 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.pipes.work import PipeFunction
     from jetarrow.jetstream.priority import PriorityOptions
     from jetarrow.jetstream.sinks.option_types import DeltaOptions, IcebergOptions, ParquetOptions
+    from jetarrow.sync.groups import ConsumerGroup, GroupMember
+    from jetarrow.sync.kv import KeyValue
     from jetarrow.sync.objects import ObjectStore
     from jetarrow.sync.pipes import Pipe
     from jetarrow.sync.sinks import Sink
 
 
 # Modules that few programs need are imported by their verbs: importing all of them would take a third longer.
+def _group(inner: AsyncConsumerGroup) -> ConsumerGroup:
+    from jetarrow.sync.groups import ConsumerGroup
+
+    return ConsumerGroup(inner)
+
+
+def _key_value(inner: AsyncKeyValue) -> KeyValue:
+    from jetarrow.sync.kv import KeyValue
+
+    return KeyValue(inner)
+
+
 def _object_store(inner: AsyncObjectStore) -> ObjectStore:
     from jetarrow.sync.objects import ObjectStore
 
@@ -124,9 +138,9 @@ class JetStream(JetStreamManager):
     ) -> Iterator[SyncMsg]:
         return iterate_messages(aiter(self._inner.ordered_consumer(stream, subjects, **options)))
 
-    key_value = wrapped(JetStreamContext.key_value, KeyValue)
-    create_key_value = wrapped(JetStreamContext.create_key_value, KeyValue)
-    update_key_value = wrapped(JetStreamContext.update_key_value, KeyValue)
+    key_value = wrapped(JetStreamContext.key_value, _key_value)
+    create_key_value = wrapped(JetStreamContext.create_key_value, _key_value)
+    update_key_value = wrapped(JetStreamContext.update_key_value, _key_value)
     delete_key_value = blocking(JetStreamContext.delete_key_value)
     key_value_names = iterated(JetStreamContext.key_value_names)
     key_values = iterated(JetStreamContext.key_values)
@@ -167,12 +181,14 @@ class JetStream(JetStreamManager):
 
         return Pipe(self._inner.pipe(source, target, function, name=name, **options))
 
-    create_consumer_group = wrapped(JetStreamContext.create_consumer_group, ConsumerGroup)
-    open_consumer_group = wrapped(JetStreamContext.open_consumer_group, ConsumerGroup)
-    consumer_groups = wrapped(JetStreamContext.consumer_groups, lambda found: list(map(ConsumerGroup, found)))
+    create_consumer_group = wrapped(JetStreamContext.create_consumer_group, _group)
+    open_consumer_group = wrapped(JetStreamContext.open_consumer_group, _group)
+    consumer_groups = wrapped(JetStreamContext.consumer_groups, lambda found: list(map(_group, found)))
 
     @with_signature_of(JetStreamContext.consumer_group)
     def consumer_group(self, stream: str, name: str, *, member: str, **options: Unpack[MemberKeywords]) -> GroupMember:  # noqa: D102
+        from jetarrow.sync.groups import GroupMember
+
         return GroupMember(self._inner.consumer_group(stream, name, member=member, **options))
 
     @with_signature_of(JetStreamContext.latest)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
-from jetarrow.jetstream.groups.config import GroupKind
 from jetarrow.jetstream.groups.group import ConsumerGroup as AsyncConsumerGroup
 from jetarrow.jetstream.groups.group_batch import GroupBatch as AsyncGroupBatch
 from jetarrow.jetstream.groups.member import GroupMember as AsyncGroupMember
+from jetarrow.jetstream.literals import GroupKind
 from jetarrow.sync.blocking import blocking, forwarded, inner_repr, iterate, with_signature_of
 from jetarrow.sync.fetch import MessageBatch
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, cast
 
 from jetarrow.jetstream.group_errors import GroupConfigError as GroupConfigError
+from jetarrow.jetstream.literals import GroupKind
 
-GroupKind: TypeAlias = Literal["static", "elastic"]
 BUCKETS: dict[GroupKind, str] = {"static": "static-consumer-groups", "elastic": "elastic-consumer-groups"}
 # Priority group of every member's consumer.
 PRIORITY_GROUP = "PCG"
@@ -22,6 +22,23 @@ class PartitioningFilter:
     filter: str
     # Numbers of its `*`, from 1, in the order of hashing; empty for the whole subject.
     wildcards: tuple[int, ...] = ()
+
+
+def filters_of(
+    filter: str | Sequence[str] | None, partition_by: Sequence[int] | Sequence[Sequence[int]] | None
+) -> tuple[PartitioningFilter, ...]:
+    """The filters of a group, with the numbers of the wildcards of each."""
+    filters = [filter] if isinstance(filter, str) else list(filter or ())
+    given = list(partition_by or ())
+    if given and not filters:
+        raise GroupConfigError("partition_by numbers the wildcards of a filter: give filter=")
+    if not given or all(isinstance(one, int) for one in given):
+        numbers = tuple(cast("list[int]", given))
+        return tuple(PartitioningFilter(one, numbers) for one in filters)
+    lists = cast("list[Sequence[int]]", given)
+    if len(lists) != len(filters):
+        raise GroupConfigError(f"partition_by has {len(lists)} lists for {len(filters)} filters: give one for each")
+    return tuple(PartitioningFilter(one, tuple(own)) for one, own in zip(filters, lists, strict=True))
 
 
 @dataclass(frozen=True)

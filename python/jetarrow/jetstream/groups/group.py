@@ -16,13 +16,12 @@ from jetarrow.jetstream.groups.config import (
     PRIORITY_GROUP,
     GroupConfig,
     GroupConfigError,
-    GroupKind,
     PartitioningFilter,
     check_name,
 )
 from jetarrow.jetstream.groups.partitions import transform
 from jetarrow.jetstream.kv.key_values import KeyValues
-from jetarrow.jetstream.literals import check_literal
+from jetarrow.jetstream.literals import GroupKind, check_literal
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.kv.key_value import KeyValue
@@ -31,14 +30,10 @@ if TYPE_CHECKING:
 KINDS: tuple[GroupKind, ...] = ("elastic", "static")
 
 
-class GroupContext(KeyValues):
-    """The verbs of a context that groups use."""
-
-
 class ConsumerGroup:
     """A partitioned consumer group of a stream."""
 
-    def __init__(self, js: GroupContext, stream: str, name: str, kind: GroupKind) -> None:
+    def __init__(self, js: KeyValues, stream: str, name: str, kind: GroupKind) -> None:
         self._js = js
         self.stream = stream
         self.name = name
@@ -197,7 +192,7 @@ class ConsumerGroup:
         return self.kind == "elastic" or bool(info.num_waiting)
 
 
-async def create_group(js: GroupContext, stream: str, name: str, config: GroupConfig) -> ConsumerGroup:
+async def create_group(js: KeyValues, stream: str, name: str, config: GroupConfig) -> ConsumerGroup:
     """Creates a group, and the work queue of an elastic one; opens it if it exists with the same configuration.
 
     Raises:
@@ -243,7 +238,7 @@ async def create_group(js: GroupContext, stream: str, name: str, config: GroupCo
     return group
 
 
-async def open_group(js: GroupContext, stream: str, name: str, kind: GroupKind | None) -> ConsumerGroup:
+async def open_group(js: KeyValues, stream: str, name: str, kind: GroupKind | None) -> ConsumerGroup:
     """Returns a group that exists, of a kind or of either; raises as `open_consumer_group`."""
     if kind is not None:
         check_literal("kind", kind, GroupKind)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING
 
 from jetarrow.core.arguments import check_whole
 from jetarrow.core.suggestions import suggests_keywords
 from jetarrow.jetstream.errors import BucketNotFoundError, NoKeysError
 from jetarrow.jetstream.group_errors import GroupConfigError
-from jetarrow.jetstream.groups.config import BUCKETS, GroupConfig, GroupKind, PartitioningFilter, check_name
-from jetarrow.jetstream.groups.group import KINDS, ConsumerGroup, GroupContext, create_group, open_group
-from jetarrow.jetstream.groups.member import GroupMember
-from jetarrow.jetstream.literals import check_literal
+from jetarrow.jetstream.kv.key_values import KeyValues
+from jetarrow.jetstream.literals import GroupKind, check_literal
+
+if TYPE_CHECKING:
+    from jetarrow.jetstream.groups.group import ConsumerGroup
+    from jetarrow.jetstream.groups.member import GroupMember
 
 
-class ConsumerGroups(GroupContext):
+class ConsumerGroups(KeyValues):
     """The verbs of partitioned consumer groups."""
 
     @suggests_keywords
@@ -55,6 +57,9 @@ class ConsumerGroups(GroupContext):
             NotFoundError: The stream does not exist.
             ValueError: The kind is unknown.
         """
+        from jetarrow.jetstream.groups.config import GroupConfig, filters_of
+        from jetarrow.jetstream.groups.group import create_group
+
         check_literal("kind", kind, GroupKind)
         check_whole(partitions=partitions, max_buffered_msgs=max_buffered_msgs, max_buffered_bytes=max_buffered_bytes)
         if kind == "static" and (partition_by or max_buffered_msgs or max_buffered_bytes):
@@ -65,7 +70,7 @@ class ConsumerGroups(GroupContext):
         config = GroupConfig(
             kind,
             partitions,
-            _filters(filter, partition_by),
+            filters_of(filter, partition_by),
             tuple(members),
             {member: tuple(own) for member, own in (mappings or {}).items()},
             max_buffered_msgs,
@@ -85,6 +90,8 @@ class ConsumerGroups(GroupContext):
             GroupNotFoundError: There is no such group.
             GroupConfigError: Its entry is invalid, or there are an elastic and a static group of this name.
         """
+        from jetarrow.jetstream.groups.group import open_group
+
         return await open_group(self, stream, name, kind)
 
     async def consumer_groups(self, stream: str) -> list[ConsumerGroup]:
@@ -93,6 +100,9 @@ class ConsumerGroups(GroupContext):
         Args:
             stream: The stream.
         """
+        from jetarrow.jetstream.groups.config import BUCKETS
+        from jetarrow.jetstream.groups.group import KINDS, ConsumerGroup
+
         found: list[ConsumerGroup] = []
         for kind in KINDS:
             try:
@@ -137,6 +147,9 @@ class ConsumerGroups(GroupContext):
             GroupConfigError: The member's name is invalid.
             ValueError: A number is not positive, or the kind is unknown.
         """
+        from jetarrow.jetstream.groups.config import check_name
+        from jetarrow.jetstream.groups.member import GroupMember
+
         if kind is not None:
             check_literal("kind", kind, GroupKind)
         check_whole(max_ack_pending=max_ack_pending)
@@ -146,19 +159,3 @@ class ConsumerGroups(GroupContext):
             )
         check_name("member", member)
         return GroupMember(self, stream, name, member, kind=kind, ack_wait=ack_wait, max_ack_pending=max_ack_pending)
-
-
-def _filters(
-    filter: str | Sequence[str] | None, partition_by: Sequence[int] | Sequence[Sequence[int]] | None
-) -> tuple[PartitioningFilter, ...]:
-    filters = [filter] if isinstance(filter, str) else list(filter or ())
-    given = list(partition_by or ())
-    if given and not filters:
-        raise GroupConfigError("partition_by numbers the wildcards of a filter: give filter=")
-    if not given or all(isinstance(one, int) for one in given):
-        numbers = tuple(cast("list[int]", given))
-        return tuple(PartitioningFilter(one, numbers) for one in filters)
-    lists = cast("list[Sequence[int]]", given)
-    if len(lists) != len(filters):
-        raise GroupConfigError(f"partition_by has {len(lists)} lists for {len(filters)} filters: give one for each")
-    return tuple(PartitioningFilter(one, tuple(own)) for one, own in zip(filters, lists, strict=True))

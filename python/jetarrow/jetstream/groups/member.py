@@ -16,11 +16,13 @@ from jetarrow.jetstream.api_errors import APIError, NotFoundError
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.batch_collector import PendingAcks
 from jetarrow.jetstream.group_errors import GroupError, GroupPinLostError
-from jetarrow.jetstream.groups.config import PRIORITY_GROUP, GroupKind
-from jetarrow.jetstream.groups.group import ConsumerGroup, GroupContext, open_group
+from jetarrow.jetstream.groups.config import PRIORITY_GROUP
+from jetarrow.jetstream.groups.group import ConsumerGroup, open_group
 from jetarrow.jetstream.groups.group_batch import GroupBatch, cut, group_batch, seqs_of
 from jetarrow.jetstream.groups.membership import Membership, pinned_id_of, pinned_time
 from jetarrow.jetstream.groups.order import MemberOrder, Part, Release
+from jetarrow.jetstream.kv.key_values import KeyValues
+from jetarrow.jetstream.literals import GroupKind
 
 # Most seconds of one fetch: the entry of the group is read between two.
 SLICE = 0.5
@@ -37,7 +39,7 @@ class GroupMember:
 
     def __init__(
         self,
-        js: GroupContext,
+        js: KeyValues,
         stream: str,
         name: str,
         member: str,
@@ -102,13 +104,9 @@ class GroupMember:
             # Here: its import takes seconds on a busy machine, and a pin would be lost.
             needs_pyarrow("a consumer group")
         self._group = await open_group(self._js, self._stream, self._name, self._kind)
+        wait, most = self._ack_wait, self._max_ack_pending
         membership = Membership(
-            self._js,
-            self._group,
-            self.name,
-            ack_wait=self._ack_wait,
-            max_ack_pending=self._max_ack_pending,
-            quiet=self._quiet,
+            self._js, self._group, self.name, ack_wait=wait, max_ack_pending=most, quiet=self._quiet
         )
         try:
             await membership.open()

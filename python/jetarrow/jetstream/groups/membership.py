@@ -14,12 +14,13 @@ from jetarrow.jetstream.api_errors import APIError, NotFoundError
 from jetarrow.jetstream.fetch import PullSubscription
 from jetarrow.jetstream.group_errors import GroupChangedError, GroupConfigError, GroupMemberError, GroupNotFoundError
 from jetarrow.jetstream.groups.config import PRIORITY_GROUP, GroupConfig
-from jetarrow.jetstream.groups.group import ConsumerGroup, GroupContext
+from jetarrow.jetstream.groups.group import ConsumerGroup
 from jetarrow.jetstream.groups.partitions import shared, subjects_of
 from jetarrow.jetstream.manage.consumers import put_consumer
 
 if TYPE_CHECKING:
     from jetarrow.jetstream.kv.entry import Entry
+    from jetarrow.jetstream.kv.key_values import KeyValues
     from jetarrow.jetstream.kv.watcher import KeyWatcher
 
 # Errors of nats-server: a consumer of this name exists with another configuration; another consumer of the work queue
@@ -43,7 +44,7 @@ class Membership:
 
     def __init__(
         self,
-        js: GroupContext,
+        js: KeyValues,
         group: ConsumerGroup,
         member: str,
         *,

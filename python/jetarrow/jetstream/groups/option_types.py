@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jetarrow.jetstream.groups.config import GroupKind
+    from jetarrow.jetstream.literals import GroupKind
 
 
 class MemberKeywords(TypedDict, total=False):

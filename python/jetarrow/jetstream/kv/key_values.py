@@ -15,11 +15,11 @@ from jetarrow.jetstream.errors import (
 )
 from jetarrow.jetstream.kv.bucket import BucketContext, bucket_not_found
 from jetarrow.jetstream.kv.config import changed_config, same_bucket, stream_config
-from jetarrow.jetstream.kv.key_value import BucketStatus, KeyValue
 from jetarrow.jetstream.kv.names import KV_PRE_TEMPLATE, STREAM_PREFIX, VALID_BUCKET_RE, bucket_stream
 from jetarrow.jetstream.models import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
+    from jetarrow.jetstream.kv.key_value import BucketStatus, KeyValue
     from jetarrow.jetstream.kv.option_types import KeyValueOptions
 
 
@@ -134,6 +134,8 @@ class KeyValues(BucketContext):
 
     async def key_values(self) -> AsyncIterator[BucketStatus]:
         """Yields state and configuration of all buckets, in the order of their names."""
+        from jetarrow.jetstream.kv.key_value import BucketStatus
+
         async for info in self.streams():
             stream = info.config.name or ""
             bucket = stream.removeprefix(STREAM_PREFIX)
@@ -160,6 +162,8 @@ class KeyValues(BucketContext):
             pre = KV_PRE_TEMPLATE.format(bucket=mirror.name.removeprefix(STREAM_PREFIX))
             external = mirror.external
             put_pre = f"{external.api}.{pre}" if external is not None and external.api else pre
+        from jetarrow.jetstream.kv.key_value import KeyValue
+
         return KeyValue(
             bucket,
             f"{STREAM_PREFIX}{bucket}",
