@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from jetarrow.jetstream.groups.config import GroupConfig, GroupConfigError, GroupKind, PartitioningFilter
-from jetarrow.jetstream.groups.group import ConsumerGroup, GroupContext, GroupNotFoundError, create_group
+from jetarrow.jetstream.groups.group import ConsumerGroup, GroupNotFoundError, create_group
 from jetarrow.jetstream.groups.partitions import subjects_of
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
@@ -27,9 +27,9 @@ FILTERS: list[tuple[tuple[str, tuple[int, ...]], ...]] = [
 
 
 @pytest.fixture
-async def source(own: JetStreamContext) -> GroupContext:
+async def source(own: JetStreamContext) -> JetStreamContext:
     await own.add_stream(name="ORDERS", subjects=["orders.>"])
-    return cast(GroupContext, own)
+    return own
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def go_create(go: GoPeer, group: str, config: GroupConfig) -> Any:
     )
 
 
-async def entry_of(js: GroupContext, group: str, kind: GroupKind = "elastic") -> Any:
+async def entry_of(js: JetStreamContext, group: str, kind: GroupKind = "elastic") -> Any:
     entry = await (await js.key_value(f"{kind}-consumer-groups")).get(f"ORDERS.{group}")
     assert entry.value is not None
     # Go escapes `>`, and the order of members is any; the rest is equal byte for byte.
@@ -77,7 +77,7 @@ async def entry_of(js: GroupContext, group: str, kind: GroupKind = "elastic") ->
     return {**found, "members": sorted(found["members"])} if "members" in found else found
 
 
-async def queue_of(js: GroupContext, group: str) -> tuple[Any, Any]:
+async def queue_of(js: JetStreamContext, group: str) -> tuple[Any, Any]:
     info = await js.stream_info(f"ORDERS-{group}")
     config = {**info.config.as_dict(), "name": ""}
     return info.created, config
@@ -86,7 +86,7 @@ async def queue_of(js: GroupContext, group: str) -> tuple[Any, Any]:
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
 @pytest.mark.parametrize("limits", [{}, {"max_buffered_msgs": 100, "max_buffered_bytes": 100_000}], ids=["", "limits"])
 async def test_elastic_groups_of_both_are_equal(
-    filters: tuple[tuple[str, tuple[int, ...]], ...], limits: dict[str, int], source: GroupContext, go: GoPeer
+    filters: tuple[tuple[str, tuple[int, ...]], ...], limits: dict[str, int], source: JetStreamContext, go: GoPeer
 ) -> None:
     config = elastic(filters, **limits)
     await create_group(source, "ORDERS", "ours", config)
@@ -116,7 +116,7 @@ async def test_elastic_groups_of_both_are_equal(
     ],
     ids=lambda config: config.to_json().decode(),
 )
-async def test_static_groups_of_both_are_equal(config: GroupConfig, source: GroupContext, go: GoPeer) -> None:
+async def test_static_groups_of_both_are_equal(config: GroupConfig, source: JetStreamContext, go: GoPeer) -> None:
     await create_group(source, "ORDERS", "ours", config)
     go_create(go, "theirs", config)
     for group in ("ours", "theirs"):
@@ -129,7 +129,7 @@ async def test_static_groups_of_both_are_equal(config: GroupConfig, source: Grou
     assert await ConsumerGroup(source, "ORDERS", "theirs", "static").info() == config
 
 
-async def test_the_buckets_of_both_differ_in_ttls_only(source: GroupContext, go: GoPeer) -> None:
+async def test_the_buckets_of_both_differ_in_ttls_only(source: JetStreamContext, go: GoPeer) -> None:
     async def bucket() -> Any:
         config = (await source.stream_info("KV_elastic-consumer-groups")).config.as_dict()
         # Our buckets allow a TTL per key, which needs a higher level of the server's API.
@@ -143,7 +143,7 @@ async def test_the_buckets_of_both_differ_in_ttls_only(source: GroupContext, go:
 
 
 @pytest.mark.parametrize("maker", ["ours", "go"])
-async def test_changes_of_both_leave_the_same_entry(maker: str, source: GroupContext, go: GoPeer) -> None:
+async def test_changes_of_both_leave_the_same_entry(maker: str, source: JetStreamContext, go: GoPeer) -> None:
     config = elastic((("orders.*.*", (1,)),), max_buffered_msgs=1000)
     if maker == "ours":
         group = await create_group(source, "ORDERS", "G", config)
@@ -186,13 +186,13 @@ async def test_changes_of_both_leave_the_same_entry(maker: str, source: GroupCon
     await assert_members()
 
 
-async def test_filters_that_go_wrote_as_null_stay_null(source: GroupContext, go: GoPeer) -> None:
+async def test_filters_that_go_wrote_as_null_stay_null(source: JetStreamContext, go: GoPeer) -> None:
     go("create", "G", partitions=6, filters=None)
     await ConsumerGroup(source, "ORDERS", "G", "elastic").add_member("m1")
     assert (await entry_of(source, "G"))["partitioning_filters"] is None
 
 
-async def test_members_have_the_same_subjects(source: GroupContext, go: GoPeer) -> None:
+async def test_members_have_the_same_subjects(source: JetStreamContext, go: GoPeer) -> None:
     config = elastic((("orders.eu.*", (1,)), ("orders.us.*", (1,))))
     group = await create_group(source, "ORDERS", "G", config)
     filters = [one.filter for one in config.filters]
@@ -204,7 +204,7 @@ async def test_members_have_the_same_subjects(source: GroupContext, go: GoPeer) 
             assert subjects_of(member, 6, filters, members, {}) == theirs, member
 
 
-async def test_mapped_members_have_the_same_subjects_with_one_filter(source: GroupContext, go: GoPeer) -> None:
+async def test_mapped_members_have_the_same_subjects_with_one_filter(source: JetStreamContext, go: GoPeer) -> None:
     group = await create_group(source, "ORDERS", "G", elastic((("orders.eu.*", (1,)),)))
     mappings = {"a": [3, 0], "b": [1, 2, 4, 5]}
     await group.set_mappings(mappings)
@@ -213,7 +213,7 @@ async def test_mapped_members_have_the_same_subjects_with_one_filter(source: Gro
         assert subjects_of(member, 6, ["orders.eu.*"], [], mappings) == theirs
 
 
-async def test_mapped_members_with_two_filters_repeat_subjects_in_go(source: GroupContext, go: GoPeer) -> None:
+async def test_mapped_members_with_two_filters_repeat_subjects_in_go(source: JetStreamContext, go: GoPeer) -> None:
     group = await create_group(source, "ORDERS", "G", elastic((("orders.eu.*", (1,)), ("orders.us.*", (1,)))))
     await group.set_mappings({"a": range(6)})
     theirs = go("filters", "G", member="a")
@@ -225,7 +225,7 @@ async def test_mapped_members_with_two_filters_repeat_subjects_in_go(source: Gro
     assert refused.value.err_code == 10138
 
 
-async def test_each_deletes_the_groups_of_the_other(source: GroupContext, go: GoPeer) -> None:
+async def test_each_deletes_the_groups_of_the_other(source: JetStreamContext, go: GoPeer) -> None:
     await create_group(source, "ORDERS", "ours", elastic(()))
     go_create(go, "theirs", elastic(()))
     go("delete", "ours")
@@ -241,12 +241,12 @@ async def test_each_deletes_the_groups_of_the_other(source: GroupContext, go: Go
     await create_group(source, "ORDERS", "theirs", elastic((("orders.*", ()),)))
 
 
-async def _streams(js: GroupContext) -> Any:
+async def _streams(js: JetStreamContext) -> Any:
     for info in await js.streams_info():
         yield info
 
 
-async def test_go_deletes_consumers_of_groups_whose_name_begins_alike(source: GroupContext, go: GoPeer) -> None:
+async def test_go_deletes_consumers_of_groups_whose_name_begins_alike(source: JetStreamContext, go: GoPeer) -> None:
     """A limit of the Go library, which ours does not have: `DeleteStatic` takes the consumers of `audit-m1` too."""
     config = GroupConfig("static", 4, (), ("m1",))
     for remove, left in (("go", set()), ("ours", {"audit-x-m1"})):

@@ -6,11 +6,11 @@ import asyncio
 import json
 import signal
 import time
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from jetarrow.jetstream.groups.config import GroupConfig, PartitioningFilter
-from jetarrow.jetstream.groups.group import ConsumerGroup, GroupContext, create_group
+from jetarrow.jetstream.groups.group import ConsumerGroup, create_group
 from jetarrow.js.api import SubjectTransform
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import NotFoundError
@@ -23,9 +23,9 @@ ACK_WAIT = 1.0
 
 
 @pytest.fixture
-async def source(own: JetStreamContext) -> GroupContext:
+async def source(own: JetStreamContext) -> JetStreamContext:
     await own.add_stream(name="ORDERS", subjects=["orders.>"])
-    return cast(GroupContext, own)
+    return own
 
 
 @pytest.fixture
@@ -33,18 +33,18 @@ def go(pcgroups_tool: str, own_server: NatsServer) -> GoPeer:
     return GoPeer(pcgroups_tool, own_server.url, "ORDERS")
 
 
-async def elastic(js: GroupContext, *members: str, filters: tuple[str, ...] = ("orders.*",)) -> ConsumerGroup:
+async def elastic(js: JetStreamContext, *members: str, filters: tuple[str, ...] = ("orders.*",)) -> ConsumerGroup:
     config = GroupConfig("elastic", 6, tuple(PartitioningFilter(one, (1,)) for one in filters), members)
     return await create_group(js, "ORDERS", "G", config)
 
 
-async def publish(js: GroupContext, keys: int, rounds: int, start: int = 0) -> None:
+async def publish(js: JetStreamContext, keys: int, rounds: int, start: int = 0) -> None:
     for number in range(start, start + rounds):
         for key in range(keys):
-            await cast(JetStreamContext, js).publish(f"orders.k{key}", f"{key} {number}".encode())
+            await js.publish(f"orders.k{key}", f"{key} {number}".encode())
 
 
-async def filters_of(js: GroupContext, member: str) -> list[str]:
+async def filters_of(js: JetStreamContext, member: str) -> list[str]:
     try:
         return list((await js.consumer_info("ORDERS-G", member)).config.filter_subjects or [])
     except NotFoundError:
@@ -59,7 +59,7 @@ def numbers_by_key(data: list[str]) -> dict[str, list[int]]:
     return found
 
 
-async def test_the_consumer_of_a_member(source: GroupContext, go: GoPeer, own: JetStreamContext) -> None:
+async def test_the_consumer_of_a_member(source: JetStreamContext, go: GoPeer, own: JetStreamContext) -> None:
     await elastic(source, "m1", "m2", "m3")
     with go.member("G", "m1", ack_wait=2.0, max_ack_pending=1):
         raw = await own._nc.request("$JS.API.CONSUMER.INFO.ORDERS-G.m1", b"")  # type: ignore[attr-defined]
@@ -83,7 +83,7 @@ async def test_the_consumer_of_a_member(source: GroupContext, go: GoPeer, own: J
         }
 
 
-async def test_a_removed_member_hands_over_its_partitions(source: GroupContext, go: GoPeer) -> None:
+async def test_a_removed_member_hands_over_its_partitions(source: JetStreamContext, go: GoPeer) -> None:
     group = await elastic(source, "m1", "m2")
     await publish(source, 7, 3)
     with go.member("G", "m1", ack_wait=ACK_WAIT) as first, go.member("G", "m2", ack_wait=ACK_WAIT) as second:
@@ -110,7 +110,7 @@ async def test_a_removed_member_hands_over_its_partitions(source: GroupContext, 
         assert all(numbers == sorted(numbers) for one in by_member for numbers in one.values())
 
 
-async def test_order_holds_over_a_kill_with_one_message_in_work(source: GroupContext, go: GoPeer) -> None:
+async def test_order_holds_over_a_kill_with_one_message_in_work(source: JetStreamContext, go: GoPeer) -> None:
     await elastic(source, "m1")
     await publish(source, 3, 30)
     with (
@@ -136,7 +136,7 @@ async def test_order_holds_over_a_kill_with_one_message_in_work(source: GroupCon
         assert sum(map(len, found.values())) in (89, 90)
 
 
-async def test_order_breaks_over_a_kill_with_many_messages_in_work(source: GroupContext, go: GoPeer) -> None:
+async def test_order_breaks_over_a_kill_with_many_messages_in_work(source: JetStreamContext, go: GoPeer) -> None:
     """A limit of the design: the successor gets later messages before those that the killed instance had in work."""
     await elastic(source, "m1")
     await publish(source, 1, 150)
@@ -151,7 +151,7 @@ async def test_order_breaks_over_a_kill_with_many_messages_in_work(source: Group
         assert numbers != sorted(numbers)
 
 
-async def test_a_late_ack_of_an_instance_that_hung_is_accepted(source: GroupContext, go: GoPeer) -> None:
+async def test_a_late_ack_of_an_instance_that_hung_is_accepted(source: JetStreamContext, go: GoPeer) -> None:
     """A limit of the design: the server refuses no acknowledgement by its pin, so the client has to."""
     await elastic(source, "m1")
     await publish(source, 1, 1)
@@ -180,7 +180,7 @@ async def test_a_late_ack_of_an_instance_that_hung_is_accepted(source: GroupCont
     assert (late["seq"], late["delivered"]) == (current["seq"], current["delivered"] - 1)
 
 
-async def test_a_member_whose_consumer_was_deleted_waits_for_a_change(source: GroupContext, go: GoPeer) -> None:
+async def test_a_member_whose_consumer_was_deleted_waits_for_a_change(source: JetStreamContext, go: GoPeer) -> None:
     """A limit of the Go library: nothing is read until the membership changes."""
     group = await elastic(source, "m1")
     with go.member("G", "m1", ack_wait=ACK_WAIT) as member:
@@ -196,14 +196,14 @@ async def test_a_member_whose_consumer_was_deleted_waits_for_a_change(source: Gr
         await until(lambda: len(member.handled) == 2)
 
 
-async def test_a_member_ends_with_its_group(source: GroupContext, go: GoPeer) -> None:
+async def test_a_member_ends_with_its_group(source: JetStreamContext, go: GoPeer) -> None:
     group = await elastic(source, "m1")
     with go.member("G", "m1", ack_wait=ACK_WAIT) as member:
         await group.delete()
         assert member.wait() == 0
 
 
-async def test_a_member_with_null_filters_goes_on_after_a_change(source: GroupContext, go: GoPeer) -> None:
+async def test_a_member_with_null_filters_goes_on_after_a_change(source: JetStreamContext, go: GoPeer) -> None:
     """Any other form of the filters in the entry, such as `[]`, is a change of the configuration for Go."""
     go("create", "G", partitions=6, filters=None)
     go("add", "G", members=["m1"])
@@ -223,7 +223,7 @@ async def test_a_member_with_null_filters_goes_on_after_a_change(source: GroupCo
         assert "bad change in the configuration" in "".join(member.log)
 
 
-async def test_a_mapped_member_with_two_filters_gets_nothing(source: GroupContext, go: GoPeer) -> None:
+async def test_a_mapped_member_with_two_filters_gets_nothing(source: JetStreamContext, go: GoPeer) -> None:
     """A limit of the Go library: the server refuses the repeated subjects with 10138, and the member goes on."""
     group = await elastic(source, filters=("orders.a.*", "orders.b.*"))
     await group.set_mappings({"m1": range(6)})
@@ -233,7 +233,7 @@ async def test_a_mapped_member_with_two_filters_gets_nothing(source: GroupContex
         assert await filters_of(source, "m1") == []
 
 
-async def test_a_member_steps_down(source: GroupContext, go: GoPeer) -> None:
+async def test_a_member_steps_down(source: JetStreamContext, go: GoPeer) -> None:
     group = await elastic(source, "m1")
     with go.member("G", "m1", ack_wait=ACK_WAIT) as first, go.member("G", "m1", ack_wait=ACK_WAIT) as second:
         await publish(source, 3, 1)
@@ -257,14 +257,14 @@ async def test_a_member_steps_down(source: GroupContext, go: GoPeer) -> None:
         await until(is_back)
 
 
-async def test_active_members(source: GroupContext, go: GoPeer) -> None:
+async def test_active_members(source: JetStreamContext, go: GoPeer) -> None:
     group = await elastic(source, "m1", "m2")
     with go.member("G", "m2", ack_wait=ACK_WAIT):
         assert await group.members() == {"m1": False, "m2": True}
         assert go("active", "G") == ["m2"]
 
 
-async def test_a_static_group(source: GroupContext, go: GoPeer, own: JetStreamContext) -> None:
+async def test_a_static_group(source: JetStreamContext, go: GoPeer, own: JetStreamContext) -> None:
     await own.add_stream(
         name="PARTS",
         subjects=["parts.*"],

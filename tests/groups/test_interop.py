@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from jetarrow.jetstream.groups.config import GroupConfig, PartitioningFilter
-from jetarrow.jetstream.groups.group import ConsumerGroup, GroupContext, create_group
+from jetarrow.jetstream.groups.group import ConsumerGroup, create_group
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
@@ -22,9 +22,9 @@ Peers = dict[str, Any]
 
 
 @pytest.fixture
-async def source(own: JetStreamContext) -> GroupContext:
+async def source(own: JetStreamContext) -> JetStreamContext:
     await own.add_stream(name="ORDERS", subjects=["orders.>"])
-    return cast(GroupContext, own)
+    return own
 
 
 @pytest.fixture
@@ -32,21 +32,21 @@ def peers(pcgroups_tool: str, own_server: NatsServer) -> Peers:
     return {"go": GoPeer(pcgroups_tool, own_server.url, "ORDERS"), "ours": OurPeer(own_server.url, "ORDERS")}
 
 
-async def elastic(js: GroupContext, *members: str) -> ConsumerGroup:
+async def elastic(js: JetStreamContext, *members: str) -> ConsumerGroup:
     config = GroupConfig("elastic", PARTITIONS, (PartitioningFilter("orders.*", (1,)),), members)
     return await create_group(js, "ORDERS", "G", config)
 
 
-async def publish(js: GroupContext, keys: int, numbers: range) -> None:
+async def publish(js: JetStreamContext, keys: int, numbers: range) -> None:
     for number, key in itertools.product(numbers, range(keys)):
-        await cast(JetStreamContext, js).publish(f"orders.k{key}", f"{key} {number}".encode())
+        await js.publish(f"orders.k{key}", f"{key} {number}".encode())
 
 
-async def consumers(js: GroupContext) -> dict[str, Any]:
+async def consumers(js: JetStreamContext) -> dict[str, Any]:
     return {info.name: info for info in await js.consumers_info("ORDERS-G")}
 
 
-async def is_empty(js: GroupContext) -> bool:
+async def is_empty(js: JetStreamContext) -> bool:
     info = await js.stream_info("ORDERS-G")
     return info.state.messages == 0 and not any(one.lag for one in info.sources or ())
 
@@ -56,7 +56,7 @@ async def is_empty(js: GroupContext) -> bool:
     "settings", [{"ack_wait": 1.0, "max_ack_pending": 1}, {"ack_wait": 3.5, "max_ack_pending": 200}], ids=str
 )
 async def test_instances_of_one_name_share_a_consumer(
-    first: str, second: str, settings: dict[str, float], source: GroupContext, peers: Peers
+    first: str, second: str, settings: dict[str, float], source: JetStreamContext, peers: Peers
 ) -> None:
     await elastic(source, "m1", "m2")
     with peers[first].member("G", "m1", **settings) as one:
@@ -76,7 +76,7 @@ async def test_instances_of_one_name_share_a_consumer(
             assert (await consumers(source))["m1"].created == before.created
 
 
-async def test_each_partition_has_one_consumer_after_each_change(source: GroupContext, peers: Peers) -> None:
+async def test_each_partition_has_one_consumer_after_each_change(source: JetStreamContext, peers: Peers) -> None:
     group = await elastic(source, "m1", "m2", "m3", "m4")
     kinds = {"m1": "go", "m2": "ours", "m3": "go", "m4": "ours"}
     everything = [f"{partition}.orders.*" for partition in range(PARTITIONS)]
@@ -122,7 +122,7 @@ def assert_order(processes: list[MemberProcess], *, missing: int) -> None:
     assert len(found) * rounds - sum(map(len, found.values())) <= missing
 
 
-async def test_order_holds_over_kills_of_either_side(source: GroupContext, peers: Peers) -> None:
+async def test_order_holds_over_kills_of_either_side(source: JetStreamContext, peers: Peers) -> None:
     await elastic(source, "m1", "m2")
     chance = random.Random(1)
     everyone: list[tuple[str, MemberProcess]] = []

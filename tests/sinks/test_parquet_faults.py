@@ -149,10 +149,11 @@ def test_no_permission(sync_js: jetarrow.sync.JetStream, nats_url: str, stream: 
     fill_sync(sync_js, stream, 3)
     program = """
 import os, sys, jetarrow.sync, pyarrow.fs, pyarrow.parquet, pyarrow.compute
-os.seteuid(65534)
 with jetarrow.sync.connect(sys.argv[1]) as nc:
+    sink = nc.jetstream().to_parquet(sys.argv[2], sys.argv[3])
+    os.seteuid(65534)  # after the imports: the other user may not read the interpreter's files
     try:
-        nc.jetstream().to_parquet(sys.argv[2], sys.argv[3]).run()
+        sink.run()
     except jetarrow.js.errors.SinkError as error:
         print(error)
 """
