@@ -1,8 +1,10 @@
-"""Fixtures that run the command in this process, connected to the worker's server."""
+"""Fixtures that run the command in this process, connected to the worker's server, and the handlers of signals."""
 
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,17 @@ import pytest
 from jetarrow.cli import main
 
 from tests.cli.tools import Command, Ran
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Sets the default handlers of SIGHUP and SIGINT, which nohup or a shell's background job would ignore."""
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGHUP, signal.SIGINT)]
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before:
+        signal.signal(number, handler)
 
 
 @pytest.fixture

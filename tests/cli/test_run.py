@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,8 +37,20 @@ def test_what_there_is() -> None:
     assert {path[1] for path in ALL if path[0] == "kv"} >= set("get put create del purge ls watch history".split())  # noqa: SIM905
 
 
+def test_a_call_loads_its_subcommand_only() -> None:
+    program = """
+import sys
+from jetarrow.cli import app, main
+main(["kv", "--help"])
+modules = [module for modules in app.SUBCOMMANDS.values() for module in modules]
+print([module for module in modules if f"jetarrow.cli.{module}" in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "['kv']"
+
+
 @pytest.mark.parametrize("name", SUBCOMMANDS)
-def test_a_call_loads_its_subcommand_only(name: str) -> None:
+def test_a_subcommand_alone_is_the_same(name: str) -> None:
     assert subcommand_of([name, "ls", "--json"]) == name
     alone = dict(commands(typer.main.get_command(application(name))))
     assert {path[0] for path in alone} <= {name, "man"}

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from typing import Any, NamedTuple
 
 from jetarrow.cli import main
 
+# Signals that end the command, with its exit codes.
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 # Configuration with a user of the system account, and the options of its connection. Others connect as before.
 SYSTEM_ACCOUNT = "accounts { $SYS { users: [ { user: admin, password: x } ] } }"
 SYSTEM_USER = ["--user", "admin", "--password-file", "admin.txt"]

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from jetarrow.jetstream.groups.config import GroupConfig, GroupConfigError, GroupKind, PartitioningFilter
+from jetarrow.jetstream.groups.config import GroupConfig, GroupConfigError, PartitioningFilter
 from jetarrow.jetstream.groups.group import ConsumerGroup, GroupNotFoundError, create_group
 from jetarrow.jetstream.groups.partitions import subjects_of
+from jetarrow.jetstream.literals import GroupKind
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer

@@ -70,8 +70,8 @@ AckVerb: TypeAlias = Literal["ack", "nak", "term", "in_progress"]
 ConsumerAction: TypeAlias = Literal["create", "update"]
 """`action` of a CONSUMER.CREATE request (ADR-40)."""
 
-# Kind of a partitioned consumer group.
 GroupKind: TypeAlias = Literal["static", "elastic"]
+"""Kind of a partitioned consumer group."""
 
 
 def check_literal(name: str, value: Any, literal: Any) -> None:

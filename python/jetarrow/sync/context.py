@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jetarrow.jetstream.pipes.work import PipeFunction
     from jetarrow.jetstream.priority import PriorityOptions
     from jetarrow.jetstream.sinks.option_types import DeltaOptions, IcebergOptions, ParquetOptions
+    from jetarrow.jetstream.sinks.sink import Sink as AsyncSink
     from jetarrow.sync.groups import ConsumerGroup, GroupMember
     from jetarrow.sync.kv import KeyValue
     from jetarrow.sync.objects import ObjectStore
@@ -63,6 +64,12 @@ def _object_store(inner: AsyncObjectStore) -> ObjectStore:
     from jetarrow.sync.objects import ObjectStore
 
     return ObjectStore(inner)
+
+
+def _sink(inner: AsyncSink) -> Sink:
+    from jetarrow.sync.sinks import Sink
+
+    return Sink(inner)
 
 
 class JetStream(JetStreamManager):
@@ -157,21 +164,15 @@ class JetStream(JetStreamManager):
 
     @with_signature_of(JetStreamContext.to_parquet)
     def to_parquet(self, stream: str, path: str | PathLike[str], **options: Unpack[ParquetOptions]) -> Sink:  # noqa: D102
-        from jetarrow.sync.sinks import Sink
-
-        return Sink(self._inner.to_parquet(stream, path, **options))
+        return _sink(self._inner.to_parquet(stream, path, **options))
 
     @with_signature_of(JetStreamContext.to_delta)
     def to_delta(self, stream: str, table_uri: str | PathLike[str], **options: Unpack[DeltaOptions]) -> Sink:  # noqa: D102
-        from jetarrow.sync.sinks import Sink
-
-        return Sink(self._inner.to_delta(stream, table_uri, **options))
+        return _sink(self._inner.to_delta(stream, table_uri, **options))
 
     @with_signature_of(JetStreamContext.to_iceberg)
     def to_iceberg(self, stream: str, table: str | Sequence[str], **options: Unpack[IcebergOptions]) -> Sink:  # noqa: D102
-        from jetarrow.sync.sinks import Sink
-
-        return Sink(self._inner.to_iceberg(stream, table, **options))
+        return _sink(self._inner.to_iceberg(stream, table, **options))
 
     @with_signature_of(JetStreamContext.pipe)
     def pipe(  # noqa: D102

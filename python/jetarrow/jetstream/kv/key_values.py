@@ -152,6 +152,8 @@ class KeyValues(BucketContext):
 
     def _bucket(self, bucket: str, info: models.StreamInfo) -> KeyValue:
         """Return a handle with the subjects from which the bucket's keys are read, and to which they are written."""
+        from jetarrow.jetstream.kv.key_value import KeyValue
+
         prefix = self._api.prefix
         pre = KV_PRE_TEMPLATE.format(bucket=bucket)
         # With a domain, keys are published under the prefix of its API.
@@ -162,8 +164,6 @@ class KeyValues(BucketContext):
             pre = KV_PRE_TEMPLATE.format(bucket=mirror.name.removeprefix(STREAM_PREFIX))
             external = mirror.external
             put_pre = f"{external.api}.{pre}" if external is not None and external.api else pre
-        from jetarrow.jetstream.kv.key_value import KeyValue
-
         return KeyValue(
             bucket,
             f"{STREAM_PREFIX}{bucket}",
