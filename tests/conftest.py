@@ -46,6 +46,31 @@ def pytest_configure() -> None:
         os.environ.setdefault(name, SHORT_LIVED_JVM)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sends tests that share a fixture of their module to one worker: apart, each worker would start its servers."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        if not item.get_closest_marker("xdist_group") and any(one[-1].scope == "module" for one in fixtures):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The scheduler of `--dist loadgroup`, which goes through all that a worker has ever run after each test."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Scheduling(LoadGroupScheduling):
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            super().mark_test_complete(node, item_index, duration)
+            units = self.assigned_work[node]
+            self.assigned_work[node] = {scope: unit for scope, unit in units.items() if not all(unit.values())}
+
+    return Scheduling(config, log)
+
+
 def pytest_collection_finish() -> None:
     # Thousands of items that stay: each full collection would go through them again.
     gc.collect()

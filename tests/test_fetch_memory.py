@@ -39,7 +39,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures by /proc")
-@pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
+@pytest.mark.parametrize("verb", [pytest.param("fetch", marks=pytest.mark.slow), "fetch_batch"])
 def test_large_fetch_memory_is_bounded_by_its_result(
     own_server: NatsServer, own_sync: jetarrow.sync.JetStream, verb: str
 ) -> None:
@@ -58,7 +58,7 @@ def test_large_fetch_memory_is_bounded_by_its_result(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures by /proc")
-@pytest.mark.parametrize(("verb", "size"), [("fetch", 512), ("fetch_batch", 256)])
+@pytest.mark.parametrize(("verb", "size"), [("fetch", 512), pytest.param("fetch_batch", 256, marks=pytest.mark.slow)])
 def test_fetch_of_small_messages_memory_is_bounded(
     own_server: NatsServer, own_sync: jetarrow.sync.JetStream, verb: str, size: int
 ) -> None:

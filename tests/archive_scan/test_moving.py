@@ -18,7 +18,7 @@ from jetarrow.archive_scan import parquet as parquet_snapshot
 from jetarrow.archive_scan.parquet import ParquetSnapshot
 from jetarrow.js.errors import SinkError
 
-from .tools import KINDS, archive, collected, publish, sink
+from .tools import archive, collected, publish, sink
 
 SCANS = 30
 
@@ -57,7 +57,7 @@ def running(done: threading.Event, *works: Callable[[], Any]) -> Iterator[None]:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param("parquet", marks=pytest.mark.slow), "delta"])
 def test_every_scan_is_a_prefix_of_the_stream(
     nats_url: str, stream: str, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:

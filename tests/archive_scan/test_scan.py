@@ -62,7 +62,7 @@ def test_scan_equals_the_complete_archive(
     assert early["seq"].to_list() == [id + 1 for id in wanted if "subjects" not in options or id % 3 < 2]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("delta", marks=pytest.mark.slow)])
 def test_predicates_columns_and_limits_do_not_change_the_result(
     sync_js: jetarrow.sync.JetStream, nats_url: str, stream: str, tmp_path: Path, kind: str
 ) -> None:

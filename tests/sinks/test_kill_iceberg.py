@@ -31,7 +31,7 @@ def killed(*args: object) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.parametrize("kind", ["partitions", "evolve"])
+@pytest.mark.parametrize("kind", [pytest.param("partitions", marks=pytest.mark.slow), "evolve"])
 def test_writer_killed_at_a_write_loses_and_repeats_nothing(
     nats_url: str, begun: str, tmp_path: Path, kind: str
 ) -> None:

@@ -12,8 +12,13 @@ import pytest
 
 from .kill_upsert import KEYS
 
+# One of each table format; the other keys are among the slow tests.
+ALWAYS = ("columns", "iceberg")
 
-@pytest.mark.parametrize("kind", KEYS)
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in ALWAYS else pytest.mark.slow) for kind in KEYS]
+)
 def test_versions_of_killed_writers_equal_the_messages_up_to_their_positions(
     nats_url: str, stream: str, tmp_path: Path, kind: str
 ) -> None:

@@ -207,6 +207,7 @@ def test_registry_with_secrets_by_reference(
         spark.read.format("jetstream").options(**options).load().collect()
 
 
+@pytest.mark.slow
 def test_a_registry_that_is_away(here: Here, streams: Streams, closed_port: int) -> None:
     options = {"payload": "avro", "registry": f"http://127.0.0.1:{closed_port}", "registrySubject": "R"}
     with pytest.raises((SchemaRegistryError, ValueError), match="schema registry"):

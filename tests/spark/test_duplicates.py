@@ -149,6 +149,7 @@ def test_equal_ids_through_spark(
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
+@pytest.mark.slow
 def test_second_write_of_a_batch_with_the_same_scope_and_equal_rows_fails(
     spark: SparkSession, streams: Streams, stored: Read, tmp_path: Path
 ) -> None:

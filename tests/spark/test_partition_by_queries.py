@@ -48,6 +48,7 @@ def test_batch_has_the_rows_of_a_read_without_the_option(spark: SparkSession, st
 
 
 @pytest.mark.needs_spark("4.2", "limits per micro-batch")
+@pytest.mark.slow
 def test_query_keeps_keys_whole_over_a_restart_in_the_middle_of_a_batch(
     spark: SparkSession, streams: Streams, tmp_path: Path
 ) -> None:

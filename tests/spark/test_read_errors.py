@@ -191,6 +191,7 @@ def test_a_start_that_is_gone_when_planning(load: Load, streams: Streams) -> Non
 
 
 @pytest.mark.needs_spark("4.1", "one range per DataFrame")
+@pytest.mark.slow
 def test_head_that_goes_after_planning(load: Load, streams: Streams) -> None:
     name = streams.new()
     streams.publish(name, [b"x"] * 20)

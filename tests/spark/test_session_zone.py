@@ -66,6 +66,7 @@ def test_names_of_offsets_are_those_of_the_decoder(given: str, expected: str) ->
 
 
 @pytest.mark.xdist_group("spark")
+@pytest.mark.slow
 def test_times_agree_with_from_json(spark: SparkSession, nats_url: str, streams: Streams, tmp_path: Path) -> None:
     name = streams.new()
     streams.publish(name, [json.dumps({"t": time, "n": time}).encode() for time in TIMES])

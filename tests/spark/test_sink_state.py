@@ -228,7 +228,9 @@ def test_state_rejects_unsuitable_streams_and_options(streams: Streams) -> None:
 @pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize(("options", "stored"), [({}, 200), ({"exactlyOnce": "state"}, 100)])
+@pytest.mark.parametrize(
+    ("options", "stored"), [pytest.param({}, 200, marks=pytest.mark.slow), ({"exactlyOnce": "state"}, 100)]
+)
 def test_a_query_whose_last_commit_is_missing(
     spark: SparkSession, streams: Streams, tmp_path: Path, options: dict[str, str], stored: int
 ) -> None:

@@ -149,6 +149,7 @@ def test_batch_0_is_planned_again_with_the_start_it_had(sink: Sink, streams: Str
 
 
 @pytest.mark.needs_spark("4.2", "limits per micro-batch")
+@pytest.mark.slow
 def test_a_queue_is_purged_as_batches_complete(sink: Sink, streams: Streams) -> None:
     name = streams.new(retention="workqueue", allow_direct=True)
     streams.publish(name, [b"x"] * 30)

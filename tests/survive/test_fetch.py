@@ -28,7 +28,9 @@ async def fill_stream(js: JetStreamContext, size: int = 100) -> None:
     await store(js, "s.a", [bytes(size)] * COUNT)
 
 
-@pytest.mark.parametrize("confirm", [False, True], ids=["ack", "ack_sync"])
+@pytest.mark.parametrize(
+    "confirm", [pytest.param(False, marks=pytest.mark.slow, id="ack"), pytest.param(True, id="ack_sync")]
+)
 async def test_kills_while_fetching_and_acknowledging(own_server: NatsServer, confirm: bool) -> None:
     """No message is lost. Only messages in flight, or whose acks the server had not persisted, are redelivered."""
     check(await kill_fetch.fetch(own_server, confirm=confirm, **kill_fetch.SHORT))
@@ -73,7 +75,9 @@ async def test_many_fetches_while_nothing_is_read(own_server: NatsServer) -> Non
     assert "Slow Consumer" not in own_server.log
 
 
-@pytest.mark.parametrize("ahead", [False, True], ids=["messages", "consume"])
+@pytest.mark.parametrize(
+    "ahead", [pytest.param(False, marks=pytest.mark.slow, id="messages"), pytest.param(True, id="consume")]
+)
 async def test_blocked_loop_during_iteration(own_server: NatsServer, ahead: bool) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
         js = nc.jetstream()

@@ -44,11 +44,13 @@ async def test_hostile_server() -> None:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 async def test_leader() -> None:
     check(await leader.measure(**leader.SHORT))
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 async def test_neighbour() -> None:
     check(await neighbour.measure(**neighbour.SHORT))
 
@@ -64,6 +66,7 @@ async def test_rollback() -> None:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 async def test_soak() -> None:
     figures = await soak.measure(**soak.SHORT)
     if any(not figure.passed_by(BUSY) for figure in figures):
