@@ -154,12 +154,13 @@ demo: $(if $(wildcard .stamps/release),.stamps/release,.stamps/demo)
 .PHONY: test
 test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/successors .stamps/nats .stamps/pcgroups
 	cargo test --quiet --locked
-	$(PY) -m pytest -m "not slow" --numprocesses 3 --dist loadgroup
+	$(PY) -m pytest -m "not slow" --numprocesses 4 --dist loadgroup
 
 # Half of the time of the whole suite: jobs of Spark that are killed or submitted, clusters that lose power.
 .PHONY: test-slow
 test-slow: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats .stamps/pcgroups
 	$(PY) -m pytest -m slow --numprocesses 2 --dist loadgroup
+	JETARROW_EXAMPLES=1 $(PY) -m pytest -m "hypothesis and not slow" --numprocesses 2 --dist loadgroup
 
 # A first answer: a real server, but no JVM, no second process and nothing that takes minutes.
 .PHONY: test-quick

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,9 +24,12 @@ ZONES = (None, "UTC", "Europe/Berlin", "+05:30", "America/St_Johns")
 
 
 def bounded(examples: int) -> settings:
-    """Settings for this number of examples, the same in every run, without a deadline or a database."""
+    """Settings for half of this number of examples, the same in every run, without a deadline or a database.
+
+    With `JETARROW_EXAMPLES`, which `make test-slow` sets to 1, all of them times that number.
+    """
     return settings(
-        max_examples=examples,
+        max_examples=int(examples * float(os.environ.get("JETARROW_EXAMPLES", "0.5"))),
         derandomize=True,
         deadline=None,
         database=None,

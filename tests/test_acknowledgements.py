@@ -169,7 +169,7 @@ def publish_atomic_batches(js: jetarrow.sync.JetStream, stored: list[int]) -> No
             stored.append(publish(js, 1000))
 
 
-@pytest.mark.parametrize("sync", ["default", "always"])
+@pytest.mark.parametrize("sync", [pytest.param("default", marks=pytest.mark.slow), "always"])
 def test_atomic_batch_is_whole_or_absent_after_a_crash(sync: str, disks: list[Disk]) -> None:
     random, disk = Random(1), disks[0]
     with running([disk.path], [0], sync) as (server,):

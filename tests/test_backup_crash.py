@@ -206,6 +206,7 @@ async def test_backup_failed_at_any_request_leaves_the_old_one(kept: JetStreamCo
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 async def test_restore_failed_at_any_request_leaves_no_part(kept: JetStreamContext, tmp_path: Path) -> None:
     await kept.backup_stream("KEPT", tmp_path)
 

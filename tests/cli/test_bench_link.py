@@ -63,6 +63,7 @@ async def test_a_link_of_few_bytes_per_second_is_the_limit(url: str) -> None:
             assert row["limit"] in ("unknown", "client CPU"), row
 
 
+@pytest.mark.slow
 async def test_round_trips_of_a_long_link_are_the_limit_of_messages_one_after_another(url: str) -> None:
     async with slow_link(url, 0.03) as link:
         found = await bench_over(link.url, "--msgs", "10", "--only", "publish", "--only", "request", "--only", "kv_get")

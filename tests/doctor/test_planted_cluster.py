@@ -99,6 +99,7 @@ def test_one_server_that_leads_all_streams(servers: dict[str, NatsServer]) -> No
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 def test_servers_that_are_down(servers: dict[str, NatsServer]) -> None:
     with jetarrow.sync.connect(servers["n0"].url) as nc:
         js = nc.jetstream(timeout=3)

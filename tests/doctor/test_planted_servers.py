@@ -178,6 +178,7 @@ def test_servers_of_different_versions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 def test_servers_of_a_cluster_that_are_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = [jetarrow.server.find_executable()] * 3
     with cluster_of(programs, monkeypatch) as servers, clients(servers[0]) as (js, system):

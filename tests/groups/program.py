@@ -6,6 +6,7 @@ acknowledgement or its refusal.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jetarrow.sync
@@ -22,6 +24,15 @@ from jetarrow.js.errors import GroupPinLostError
 
 def report(*line: Any) -> None:
     os.write(1, json.dumps(line).encode() + b"\n")
+
+
+def is_first(path: str) -> bool:
+    """Whether this is the first of several processes that asks with this path."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
 
 
 def main(url: str, given: dict[str, Any]) -> None:
@@ -35,6 +46,8 @@ def main(url: str, given: dict[str, Any]) -> None:
             for batch in member.batches(rows=given["rows"], seconds=0.05):
                 texts = [message.data.decode() for message in batch]
                 report("start", time.time(), batch.partition, texts)
+                if given["hangs"] and is_first(given["hangs"]):
+                    os.kill(os.getpid(), signal.SIGSTOP)
                 time.sleep(given["work"] * len(batch))
                 error, ended = "", time.time()
                 try:
@@ -49,10 +62,21 @@ def main(url: str, given: dict[str, Any]) -> None:
 
 
 class Program:
-    """A running program, and the batches that it has reported."""
+    """A running program, and the batches that it has reported.
+
+    `hangs` is the path of a file: the first of the programs with it stops itself in the work on its first batch.
+    """
 
     def __init__(self, url: str, member: str, **options: Any) -> None:
-        given = {"member": member, "ack_wait": 1.0, "max_ack_pending": 200, "rows": 50, "work": 0.0, **options}
+        given = {
+            "member": member,
+            "ack_wait": 1.0,
+            "max_ack_pending": 200,
+            "rows": 50,
+            "work": 0.0,
+            "hangs": "",
+            **options,
+        }
         command = [sys.executable, "-m", "tests.groups.program", url, json.dumps(given)]
         self.member = member
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -92,13 +116,19 @@ class Program:
         self.process.wait(30)
         self._reader.join(30)
 
-    def stop(self, seconds: float) -> None:
-        """Stops it for a time."""
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stops it until the end of the block."""
         begun = time.time()
         self.process.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
+        yield
         self.process.send_signal(signal.SIGCONT)
         self.stops.append((begun, time.time()))
+
+    def stop(self, seconds: float) -> None:
+        """Stops it for a time."""
+        with self.stopped():
+            time.sleep(seconds)
 
 
 if __name__ == "__main__":

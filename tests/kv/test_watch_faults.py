@@ -161,6 +161,7 @@ async def test_a_bucket_that_is_made_again_ends_it_in_an_error(own: JetStreamCon
         await watcher.updates(10)
 
 
+@pytest.mark.slow
 async def test_a_lost_leader() -> None:
     """A bucket with three replicas: the leaders of the stream and of the watch's consumer are killed."""
     with cluster() as servers:

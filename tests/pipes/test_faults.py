@@ -253,6 +253,7 @@ class TestTables:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 async def test_leaders_that_change() -> None:
     """Leaders of both streams step down, and the server of one is killed."""
     with cluster() as servers:

@@ -80,6 +80,7 @@ def test_a_load_that_is_killed_at_any_operation_stores_each_row_once() -> None:
     assert kills > WORLDS
 
 
+@pytest.mark.slow
 def test_a_load_of_a_stream_that_removes_messages_stores_each_row_once_or_refuses() -> None:
     refused = completed = 0
     for seed in range(WORLDS):

@@ -45,7 +45,7 @@ def words(folder: Path) -> list[str]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("durable", [None, "archive"])
+@pytest.mark.parametrize("durable", [pytest.param(None, marks=pytest.mark.slow), "archive"])
 async def test_a_sink_notices_it(tmp_path: Path, durable: str | None) -> None:
     folder = tmp_path / "archive"
     options: dict[str, Any] = {"durable": durable, "follow": True, "seconds": 0.5}

@@ -160,7 +160,7 @@ def stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lock, "_renew", lambda *_: None)
 
 
-@pytest.mark.parametrize("exclusive", [True, False])
+@pytest.mark.parametrize("exclusive", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_random_schedules(tmp_path: Path, stalled: None, exclusive: bool) -> None:
     steps = lost = unclear = 0
     for seed in range(SCHEDULES):

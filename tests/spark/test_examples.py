@@ -31,7 +31,11 @@ def test_every_example_is_here() -> None:
 
 SINK = pytest.mark.needs_spark("4.1", "writeStream.format('jetstream')")
 LIMITS = pytest.mark.needs_spark("4.2", "limits per micro-batch")
-MARKS = {"spark_end_to_end.py": [LIMITS, pytest.mark.slow], "spark_stream_to_stream.py": [SINK, pytest.mark.slow]}
+MARKS = {
+    "spark_stream_to_parquet.py": [pytest.mark.slow],
+    "spark_end_to_end.py": [LIMITS, pytest.mark.slow],
+    "spark_stream_to_stream.py": [SINK, pytest.mark.slow],
+}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in SAID])

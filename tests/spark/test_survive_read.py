@@ -232,6 +232,7 @@ def test_a_streaming_query_stopped_in_the_middle(streams: Streams, query: Query)
     assert [len(query.batches[i]) for i in (0, 1)] == [400, 400]
 
 
+@pytest.mark.slow
 def test_a_streaming_query_whose_stream_is_purged_and_made_again(streams: Streams, query: Query) -> None:
     name = streams.new()
     streams.publish(name, [b"x"] * 5)
