@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ def bounded(examples: int) -> settings:
     With `JETARROW_EXAMPLES`, which `make test-slow` sets to 1, all of them times that number.
     """
     return settings(
-        max_examples=int(examples * float(os.environ.get("JETARROW_EXAMPLES", "0.5"))),
+        max_examples=math.ceil(examples * float(os.environ.get("JETARROW_EXAMPLES", "0.5"))),
         derandomize=True,
         deadline=None,
         database=None,

@@ -93,16 +93,21 @@ def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> N
 
 
 def wait_until_blocked(pid: int) -> None:
-    """Returns once the main thread has run or been runnable for less than 5 ms within 200 ms."""
-    schedstat = Path(f"/proc/{pid}/task/{pid}/schedstat")
+    """Returns once the main thread has run or been runnable for less than 5 ms within 200 ms, and waits for no disk."""
+    thread = Path(f"/proc/{pid}/task/{pid}")
 
     def busy() -> int:
-        return sum(map(int, schedstat.read_text().split()[:2]))
+        return sum(map(int, (thread / "schedstat").read_text().split()[:2]))
+
+    def sleeps() -> bool:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "S"
 
     while True:
-        before = busy()
-        time.sleep(0.2)
-        if busy() - before < 5_000_000:
+        before, asleep = busy(), True
+        for _ in range(10):
+            time.sleep(0.02)
+            asleep &= sleeps()
+        if asleep and busy() - before < 5_000_000:
             return
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from dataclasses import dataclass, field
 
 from hypothesis import given
@@ -217,7 +216,7 @@ STEPS = st.one_of(
 )
 
 
-@bounded(int(os.environ.get("ORDER_EXAMPLES", "400")))
+@bounded(400)
 @given(st.integers(1, 12), st.lists(STEPS, min_size=10, max_size=60))
 def test_order_and_late_acks_over_takeovers(window: int, steps: list[tuple[object, ...]]) -> None:
     server = Server(window, last=12)

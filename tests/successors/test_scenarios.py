@@ -64,6 +64,7 @@ def test_scenario_has_the_same_record_with_both_faces(
     assert not undocumented, "\n".join(f"{key}:\n{lines}" for key, lines in undocumented.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "name"), SCENARIOS)
 def test_scenario_has_the_same_record_on_the_suite_s_python(
     records: Callable[[str], tuple[Any, Any]], records_here: Callable[[str], Any], module: str, name: str

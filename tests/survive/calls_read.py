@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+# pyarrow imports pandas in `pa.table`, which a signal would interrupt in place of the call.
+import pandas  # noqa: F401
 import pyarrow as pa
 
 from .setting import LONG, Setting, call
