@@ -116,6 +116,11 @@ class Program:
         self.process.wait(30)
         self._reader.join(30)
 
+    def wait_until_stopped(self) -> None:
+        """Waits until it has stopped itself."""
+        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Stops it until the end of the block."""

@@ -125,8 +125,9 @@ def test_another_program_takes_over_in_order(
         assert programs[-1].joined.wait(60)
     publish(js, 5, range(100))
     wait_until(lambda: any(program.batches for program in programs))
-    # It has stopped itself with a batch in work and later rows fetched.
     first, second = sorted(programs, key=lambda program: not program.batches)
+    # It stops itself with a batch in work and later rows fetched.
+    first.wait_until_stopped()
     with contextlib.ExitStack() as stack:
         if how == "kill":
             first.kill()
