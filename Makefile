@@ -158,7 +158,7 @@ test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/succes
 
 # Half of the time of the whole suite: jobs of Spark that are killed or submitted, clusters that lose power.
 .PHONY: test-slow
-test-slow: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/nats .stamps/pcgroups
+test-slow: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/successors .stamps/nats .stamps/pcgroups
 	$(PY) -m pytest -m slow --numprocesses 2 --dist loadgroup
 	JETARROW_EXAMPLES=1 $(PY) -m pytest -m "hypothesis and not slow" --numprocesses 2 --dist loadgroup
 

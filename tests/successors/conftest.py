@@ -20,6 +20,7 @@ from .material import write_material
 ROOT = Path(__file__).parents[2]
 REFERENCE_PYTHON = ROOT / ".venv-successors" / "bin" / "python"
 Run = Callable[..., Any]
+FACES = ("reference", "jetarrow")
 
 
 @pytest.fixture(scope="session")
@@ -58,10 +59,7 @@ def records(run: Run, reference_python: str) -> Callable[[str], tuple[Any, Any]]
     def of_module(module: str) -> tuple[Any, Any]:
         # Side by side: scenarios wait most of their time.
         with ThreadPoolExecutor() as pool:
-            found = pool.map(
-                lambda face: run(reference_python, "run", face, module, "FILES"), ("reference", "jetarrow")
-            )
-            reference, ours = found
+            reference, ours = pool.map(lambda face: run(reference_python, "run", face, module, "FILES"), FACES)
         return reference, ours
 
     return of_module
