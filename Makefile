@@ -154,7 +154,7 @@ demo: $(if $(wildcard .stamps/release),.stamps/release,.stamps/demo)
 .PHONY: test
 test: .stamps/dev .stamps/spark40 .stamps/spark41 .stamps/servers .stamps/successors .stamps/nats .stamps/pcgroups
 	cargo test --quiet --locked
-	$(PY) -m pytest -m "not slow" --numprocesses 4 --dist loadgroup
+	$(PY) -m pytest -m "not slow" --numprocesses 5 --dist loadgroup
 
 # Half of the time of the whole suite: jobs of Spark that are killed or submitted, clusters that lose power.
 .PHONY: test-slow
