@@ -1,19 +1,22 @@
 """Programs for `test_foreign_memory.py`, each of which is to end with code 0.
 
-`python -m tests.survive.foreign_memory break TIMES | exit URL | callback URL`
+`python -m tests.survive.foreign_memory break TIMES | exit URL | callback URL`, or a name of `CALLS` and URL
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import signal
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import jetarrow
 import jetarrow.sync
@@ -113,6 +116,111 @@ def callback_at_exit(url: str) -> None:
         js.publish_async("s.a", b"x").add_done_callback(run_on)
 
 
+class Code:
+    """Python code that native code calls, in a thread that a program does not wait for: runs until after its end."""
+
+    # Seconds: less than the end of the process waits for such code.
+    RUNS = 0.2
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self._ending: float | None = None
+        # Called before the hooks of the modules that are imported already.
+        atexit.register(self._ends)
+
+    def _ends(self) -> None:
+        self._ending = time.monotonic()
+
+    def __call__(self) -> None:
+        self.begun.set()
+        while self._ending is None or time.monotonic() < self._ending + self.RUNS:
+            pass
+
+
+class Producer:
+    def __init__(self, code: Code) -> None:
+        self._code, self._table = code, pa.table({"data": [b"x"]})
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        self._code()
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class Rows:
+    """A sequence of rows, a mapping of headers, and a mask."""
+
+    def __init__(self, code: Code, rows: list[Any]) -> None:
+        self._code, self._rows = code, rows
+
+    def __iter__(self) -> Iterator[Any]:
+        self._code()
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def items(self) -> Iterator[Any]:
+        return iter(self)
+
+    def tolist(self) -> list[Any]:
+        return list(self)
+
+
+class Loop(asyncio.SelectorEventLoop):
+    code: Code | None = None
+
+    def create_future(self) -> asyncio.Future[Any]:
+        if self.code is not None:
+            self.code()
+        return super().create_future()
+
+
+def publish_in_loop(url: str, code: Code) -> None:
+    loop = Loop()
+
+    async def publish() -> None:
+        async with await jetarrow.connect(url) as nc:
+            loop.code = code
+            await nc.jetstream().publish("s.a", b"x")
+
+    loop.run_until_complete(publish())
+
+
+def ack_by_mask(js: jetarrow.sync.JetStream, code: Code) -> None:
+    js.publish("s.a", b"x")
+    js.pull_subscribe("s.a", durable="d").fetch_batch(1).ack(Rows(code, [True]))
+
+
+def raise_error(js: jetarrow.sync.JetStream, code: Code) -> None:
+    class Error(jetarrow.errors.BadSubjectError):
+        def __init__(self, *_arguments: object) -> None:
+            code()
+
+    # The module that native code takes its classes from.
+    jetarrow.core.errors.BadSubjectError = Error  # type: ignore[misc]
+    with suppress(jetarrow.errors.BadSubjectError):
+        js.publish("s. a", b"x")
+
+
+CALLS: dict[str, Callable[[str, jetarrow.sync.JetStream, Code], object]] = {
+    "producer": lambda _url, js, code: js.publish_batch("s.a", Producer(code)),
+    "rows": lambda _url, js, code: js.publish_batch("s.a", Rows(code, [b"x"])),
+    "subjects": lambda _url, js, code: js.publish_batch(Rows(code, ["s.a"]), [b"x"]),
+    "headers": lambda _url, js, code: js.publish("s.a", b"x", headers=Rows(code, [("A", "b")])),
+    "mask": lambda _url, js, code: ack_by_mask(js, code),
+    "error": lambda _url, js, code: raise_error(js, code),
+    "future": lambda url, _js, code: publish_in_loop(url, code),
+    "table": lambda _url, js, code: js.publish_table(Producer(code), subject="s.a"),
+}
+
+
+def code_at_exit(name: str, url: str) -> None:
+    js = jetarrow.sync.connect(url).jetstream()
+    code = Code()
+    threading.Thread(target=CALLS[name], args=[url, js, code], daemon=True).start()
+    code.begun.wait()
+
+
 if __name__ == "__main__":
     logging.basicConfig(level=logging.ERROR)
     mode, argument = sys.argv[1:]
@@ -120,5 +228,7 @@ if __name__ == "__main__":
         asyncio.run(cancelled_while_the_link_breaks(int(argument)))
     elif mode == "exit":
         pending_at_exit(argument)
-    else:
+    elif mode == "callback":
         callback_at_exit(argument)
+    else:
+        code_at_exit(mode, argument)

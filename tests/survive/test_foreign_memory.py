@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from jetarrow.jetstream.context import JetStreamContext
 
+from .foreign_memory import CALLS
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60
 
@@ -47,3 +49,9 @@ async def test_a_program_ends_while_a_callback_of_a_publish_runs(few: str) -> No
     # Nearly every run ended with SIGABRT or SIGSEGV before.
     for _ in range(3):
         run("callback", few)
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_program_ends_while_a_call_runs_python_code(few: str, name: str) -> None:
+    # Each ended with SIGABRT or SIGSEGV before.
+    run(name, few)

@@ -12,6 +12,7 @@ use pyo3_arrow::input::AnyArray;
 use crate::convert::type_name;
 use crate::error::PyResult;
 use crate::headers;
+use crate::python_call::begin_call;
 use base::error::{JetError, Result};
 use jetstream::publish::rows::{Payloads, Texts};
 use runtime::foreign::Foreign;
@@ -24,6 +25,7 @@ pub fn is_producer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Imports Arrow data. `what` names the argument in the error.
 pub fn extract(what: &str, value: &Bound<'_, PyAny>) -> PyResult<AnyArray> {
+    let _call = begin_call(value.py());
     Ok(value.extract::<AnyArray>().map_err(|err| {
         PyTypeError::new_err(format!("{what}: could not import this {} as Arrow data: {err}", type_name(value)))
     })?)

@@ -14,6 +14,7 @@ use pyo3_arrow::ffi::to_array_pycapsules;
 use crate::block_on::block_on;
 use crate::error::PyResult;
 use crate::message::{MessageFormat, Msg};
+use crate::python_call::begin_call;
 use crate::requested;
 use crate::typed::{Rules, typed};
 use columns::batch as engine;
@@ -97,6 +98,7 @@ impl Batch {
     pub fn select(&self, rows: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
         let len = self.inner.record.num_rows();
         let Some(rows) = rows else { return Ok((0..len).collect()) };
+        let _call = begin_call(rows.py());
         let wrong =
             |n| pyo3::exceptions::PyValueError::new_err(format!("the mask has {n} entries, the batch {len} rows"));
         if rows.hasattr("__arrow_c_array__")? {

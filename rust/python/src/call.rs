@@ -14,7 +14,7 @@ use crate::bridge::{Bridge, Event, Mailbox, Progress, Reply};
 use crate::connect::Connection;
 use crate::convert::seconds;
 use crate::error::PyResult;
-use crate::python_call::begin_call;
+use crate::python_call::{begin_call, create_future};
 use base::error::{JetError, Result};
 use base::lock::lock;
 use base::panics::caught;
@@ -96,14 +96,9 @@ impl Call {
 #[pymethods]
 impl Call {
     /// Starts the work and returns the future of `loop` that `bridge` resolves.
-    fn start<'py>(
-        &self,
-        py: Python<'py>,
-        event_loop: &Bound<'py, PyAny>,
-        bridge: &Bridge,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn start<'py>(&self, event_loop: &Bound<'py, PyAny>, bridge: &Bridge) -> PyResult<Bound<'py, PyAny>> {
         let mut work = self.take_work()?;
-        let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
+        let future = create_future(event_loop)?;
         let progress = self.progress.clone();
         let ticks = progress.is_some();
         bridge.register(future.clone().unbind(), progress, |id| {

@@ -12,6 +12,7 @@ use crate::call::Call;
 use crate::connect::Connection;
 use crate::convert::{Timeout, Word};
 use crate::error::{PyResult, Raised};
+use crate::python_call::create_future;
 use crate::subscribe::Subscription;
 use base::error::JetError;
 use client::request::Request;
@@ -157,7 +158,6 @@ impl Connection {
     /// `get_entry` as a future of the loop of `bridge`.
     fn get_entry_future<'py>(
         slf: &Bound<'py, Self>,
-        py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
         bridge: &Bridge,
         entries: Py<Entries>,
@@ -167,7 +167,7 @@ impl Connection {
     ) -> PyResult<Bound<'py, PyAny>> {
         let conn = slf.get().connection()?;
         let request = request(subject, payload, timeout)?;
-        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let future = create_future(event_loop)?;
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
         let done = Box::new(move |answer: Result<Message, JetError>| {
             let deliver = move |py: Python<'_>| {

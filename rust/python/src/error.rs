@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::error::PyArrowError;
 
+use crate::python_call::begin_call;
 use crate::python_names::{ERRORS, JS_ERRORS, TLS_ERRORS, import};
 use base::error::JetError;
 use base::error::rollback::{Found, Mark};
@@ -61,6 +62,7 @@ fn class_of(err: &JetError) -> Option<(&'static str, &'static str)> {
 ///
 /// It can fail itself, for example in a broken installation. Then that failure is raised.
 fn build<'py>(py: Python<'py>, err: &JetError) -> pyo3::PyResult<Bound<'py, PyAny>> {
+    let _call = begin_call(py);
     let text = err.to_string();
     if let Some((module, name)) = class_of(err) {
         return import(py, module, name)?.call1((text,));

@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::convert::{SURROGATE, type_name, utf8};
 use crate::error::PyResult;
+use crate::python_call::begin_call;
 use base::error::{JetError, Result};
 use wire::nats::{HeaderMap, HeaderName, HeaderValue};
 use wire::subject::check_header;
@@ -39,6 +40,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
         if !given.hasattr(intern!(given.py(), "items"))? {
             return Err(PyTypeError::new_err(format!("headers must be a mapping, not {}", type_name(&given))));
         }
+        let _call = begin_call(given.py());
         let dict = PyDict::new(given.py());
         for entry in given.call_method0(intern!(given.py(), "items"))?.try_iter()? {
             let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = entry?.extract()?;

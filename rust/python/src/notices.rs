@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use crate::bridge::{Bridge, Event, Mailbox, all};
 use crate::error::{PyResult, to_exception};
+use crate::python_call::begin_call;
 use base::lock::lock;
 use client::connection_state::{ConnectionEvent, EventQueue};
 
@@ -77,6 +78,7 @@ impl Notices {
 
     /// Delivers the events that have arrived so far.
     fn deliver(&self, py: Python<'_>) -> PyResult<()> {
+        let _call = begin_call(py);
         self.inner.deliver(py)
     }
 }

@@ -12,6 +12,7 @@ use crate::convert::Word;
 use crate::error::PyResult;
 use crate::headers;
 use crate::payload::{Cell, message};
+use crate::python_call::call_soon;
 use base::error::About;
 use base::lock::lock;
 use client as engine;
@@ -120,7 +121,7 @@ impl Connection {
         let promise = event_loop.as_ptr() as usize;
         if slf.get().promised.swap(promise, Ordering::Relaxed) != promise {
             let kick = slf.getattr(intern!(py, "kick"))?;
-            event_loop.call_method1(intern!(py, "call_soon"), (kick,))?;
+            call_soon(event_loop, &kick)?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::convert::{SURROGATE, type_name, utf8};
 use crate::error::PyResult;
+use crate::python_call::begin_call;
 use base::error::{About, JetError};
 use wire::nats::HeaderMap;
 use wire::size::check_size;
@@ -39,6 +40,8 @@ impl Cell {
         if let Ok(text) = value.cast::<PyString>() {
             return Ok(Cell::Text(utf8(text, || JetError::Value(format!("a payload of type str: {SURROGATE}")))?));
         }
+        // Before Python 3.12 no class in Python can have a buffer.
+        let _call = begin_call(value.py());
         let buffer = PyBuffer::<u8>::get(value).map_err(|_| {
             PyTypeError::new_err(format!("a payload must be bytes-like or str, not {}", type_name(value)))
         })?;

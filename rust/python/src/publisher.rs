@@ -16,6 +16,7 @@ use crate::error::PyResult;
 use crate::headers;
 use crate::payload::Cell;
 use crate::publisher_fence::{PublisherFeed, PublisherFences};
+use crate::python_call::{call_soon, create_future};
 use base::error::About;
 use base::lock::lock;
 use client::congestion::MAX_IN_FLIGHT_MESSAGES;
@@ -141,7 +142,7 @@ impl Publisher {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let timeout = timeout.map(|Timeout(timeout)| timeout);
         let Some(row) = this.get().admit(subject.0, payload, headers, msg_id, timeout)? else { return Ok(None) };
-        let future = event_loop.call_method0(intern!(this.py(), "create_future"))?;
+        let future = create_future(event_loop)?;
         row.queue(this, event_loop, future.clone().unbind())?;
         Ok(Some(future))
     }
@@ -173,7 +174,7 @@ impl Publisher {
     fn room<'py>(&self, py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         // A forked process has no thread that would resolve it.
         self.way.inner.get()?;
-        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let future = create_future(event_loop)?;
         self.shared.stall(py, future.clone().unbind())?;
         Ok(future)
     }
@@ -303,7 +304,7 @@ impl Row {
         };
         if !this.promised.load(Ordering::Relaxed) {
             let hand_over = publisher.getattr(intern!(py, "hand_over"))?;
-            event_loop.call_method1(intern!(py, "call_soon"), (hand_over,))?;
+            call_soon(event_loop, &hand_over)?;
             this.promised.store(true, Ordering::Relaxed);
         } else if waiting >= SEND_THRESHOLD {
             this.way.hand_over()?;

@@ -1,7 +1,6 @@
 //! Requests, as a call or as a future of the loop. They are queued when they are created.
 
 use bytes::Bytes;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -13,6 +12,7 @@ use crate::error::{PyResult, Raised};
 use crate::headers;
 use crate::message::MessageFormat;
 use crate::payload::message;
+use crate::python_call::create_future;
 use base::error::{About, JetError};
 use base::lock::lock;
 use client as engine;
@@ -54,7 +54,6 @@ impl Connection {
     /// `request_msg` as a future of the loop of `bridge`, without a task.
     fn request_future<'py>(
         slf: &Bound<'py, Self>,
-        py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
         bridge: &Bridge,
         session: &Bound<'_, PyAny>,
@@ -65,7 +64,7 @@ impl Connection {
     ) -> PyResult<Bound<'py, PyAny>> {
         let conn = slf.get().connection()?;
         let request = slf.get().checked(conn, subject.0, payload, timeout, headers)?;
-        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let future = create_future(event_loop)?;
         let (form, session) = (MessageFormat::of(session)?, session.clone().unbind());
         let (waiting, mailbox) = (future.clone().unbind(), bridge.mailbox.clone());
         let done = Box::new(move |answer: Result<Message, JetError>| {

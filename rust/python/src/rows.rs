@@ -21,6 +21,7 @@ use crate::convert::{SURROGATE, entries, type_name, utf8};
 use crate::error::{PyResult, Raised};
 use crate::headers;
 use crate::payload::Cell;
+use crate::python_call::begin_call;
 use base::error::{JetError, Result};
 use jetstream::publish::outcome::RowBlocks;
 use jetstream::publish::rows::{OffsetTexts, Payloads, RowHeaders, RowSubjects, Rows, Texts};
@@ -140,6 +141,7 @@ impl RowArguments<'_, '_> {
 
 /// Converts a sequence of payloads. Validates all rows before any is sent.
 pub fn rows(payloads: &Bound<'_, PyAny>, arguments: RowArguments<'_, '_>, max_payload: usize) -> PyResult<Rows> {
+    let _call = begin_call(payloads.py());
     let single = payloads.is_instance_of::<PyString>() || PyBuffer::<u8>::get(payloads).is_ok();
     if single || payloads.is_none() {
         return Err(PyTypeError::new_err(format!(
@@ -316,6 +318,7 @@ pub fn blocks(
     arguments: RowArguments<'_, '_>,
     max_payload: usize,
 ) -> PyResult<(RowBlocks, Option<usize>)> {
+    let _call = begin_call(payloads.py());
     let input = extract("payloads", payloads)?;
     let kind = match &input {
         AnyArray::Array(array) => array.field().data_type().clone(),

@@ -11,6 +11,7 @@ use crate::connect::Connection;
 use crate::convert::{Word, optional_seconds, seconds};
 use crate::error::{PyResult, Raised};
 use crate::message::MessageFormat;
+use crate::python_call::{begin_call, create_future};
 use base::lock::lock;
 use jetstream::receive::subscribe::{
     self as engine, OnNotice, Ready, SubscriptionKind, SubscriptionLimits, SubscriptionNotice,
@@ -33,6 +34,7 @@ struct Arrivals(Mutex<Vec<(Arc<Mailbox>, Py<PyAny>)>>);
 impl Arrivals {
     /// Adds a future, and removes those that were cancelled.
     fn add(&self, py: Python<'_>, mailbox: &Arc<Mailbox>, future: &Bound<'_, PyAny>) -> PyResult<()> {
+        let _call = begin_call(py);
         // Taken out, because Python code must not run under the lock.
         let mut waiting = std::mem::take(&mut *lock(&self.0));
         let mut kept = vec![(mailbox.clone(), future.clone().unbind())];
@@ -144,7 +146,7 @@ impl Subscription {
         if inner.is_ordered() || !inner.is_waiting() {
             return Ok(None);
         }
-        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let future = create_future(event_loop)?;
         // Added first: the message may arrive at once.
         self.arrivals.add(py, &bridge.mailbox, &future)?;
         let arrivals = self.arrivals.clone();

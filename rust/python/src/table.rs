@@ -14,6 +14,7 @@ use pyo3_arrow::ffi::{ArrayReader, to_stream_pycapsule};
 
 use crate::arrow::{extract, unfit};
 use crate::error::PyResult;
+use crate::python_call::begin_call;
 use crate::requested;
 use crate::typed::binary_schema;
 use base::lock::lock;
@@ -49,6 +50,7 @@ impl TableMessages {
         binary: Option<&Bound<'_, PyAny>>,
         frame: Option<Vec<u8>>,
     ) -> PyResult<Self> {
+        let _call = begin_call(table.py());
         // The number of messages is known if each row is one.
         let rows = if arrow.is_none() { table.len().ok() } else { None };
         let reader = extract("table", table)?.into_reader()?;

@@ -8,6 +8,7 @@ use pyo3_arrow::PySchema;
 
 use crate::batch::export_schema;
 use crate::error::PyResult;
+use crate::python_call::begin_call;
 use crate::registry::SchemaRegistry;
 use columns::binary::BinarySchema;
 use columns::decode::rules::{JsonRules, Leniency, TimeNumbers};
@@ -85,6 +86,7 @@ pub fn unpack(input: &Schema, schema: &Bound<'_, PyAny>, mode: &str, batch_rows:
 }
 
 fn fields(schema: &Bound<'_, PyAny>) -> PyResult<PySchema> {
+    let _call = begin_call(schema.py());
     Ok(schema.extract::<PySchema>().map_err(|err| {
         PyTypeError::new_err(format!("schema must be an Arrow schema or struct type of any library: {err}"))
     })?)

@@ -7,6 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::error::PyResult;
+use crate::python_call::begin_call;
 
 /// State to detect that an asyncio loop is idle.
 pub struct Idle {
@@ -60,6 +61,7 @@ impl Idle {
         if scheduled.len()? == 0 {
             return Ok(Some(most));
         }
+        let _call = begin_call(py);
         let due: f64 = scheduled.get_item(0)?.getattr(intern!(py, "_when"))?.extract()?;
         let now: f64 = self.clock.bind(py).call0()?.extract()?;
         Ok((due > now).then(|| Duration::try_from_secs_f64(due - now).map_or(most, |left| left.min(most))))

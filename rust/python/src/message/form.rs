@@ -6,6 +6,7 @@ use pyo3::types::PyDict;
 
 use super::{Msg, SyncMsg};
 use crate::error::PyResult;
+use crate::python_call::begin_call;
 use jetstream::receive::message::Received;
 
 /// The class of a session's messages.
@@ -49,6 +50,7 @@ impl MessageFormat {
             }
             MessageFormat::Own(class) => class.bind(py),
         };
+        let _call = begin_call(py);
         let fields = PyDict::new(py);
         fields.set_item("_client", msg.client(py)?)?;
         fields.set_item("subject", msg.subject(py)?)?;

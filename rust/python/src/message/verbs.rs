@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 use super::Msg;
 use crate::connect::Connection;
 use crate::error::PyResult;
+use crate::python_call::begin_call;
 use crate::python_names::{JS_API, import};
 use wire::ack_subject::parse_ack_subject;
 
@@ -55,6 +56,7 @@ impl Msg {
     /// Returns the `AckKind` of a name or value. Its error lists the kinds.
     #[staticmethod]
     fn _kind<'py>(kind: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let _call = begin_call(kind.py());
         Ok(import(kind.py(), JS_API, "AckKind")?.call1((kind,))?)
     }
 
