@@ -29,7 +29,8 @@ impl PythonCall {
 
 impl Drop for PythonCall {
     fn drop(&mut self) {
-        CALLS.fetch_sub(1, SeqCst);
+        // A call that forks ends in the child too, which counts from 0.
+        let _forked = CALLS.fetch_update(SeqCst, SeqCst, |calls| calls.checked_sub(1));
     }
 }
 
