@@ -11,6 +11,8 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.kv import KeyValue
 
+from tests.tools import until
+
 from .tools import initial
 
 
@@ -190,13 +192,17 @@ async def test_a_closed_connection_ends_it(nats_url: str, kv: KeyValue, bucket: 
     assert await watcher.updates() is None
     waiting = asyncio.ensure_future(watcher.updates(None))
 
-    async def follow() -> list[Any]:
-        return [entry async for entry in iterated]
+    seen: list[Any] = []
+
+    async def follow() -> None:
+        async for entry in iterated:
+            seen.append(entry)  # noqa: PERF401  # read while it iterates
 
     following = asyncio.ensure_future(follow())
-    await asyncio.sleep(0.05)
+    await until(lambda: seen)
     await nc.close()
     with pytest.raises(errors.ConnectionClosedError):
         await asyncio.wait_for(waiting, 20)
-    assert await asyncio.wait_for(following, 20) == [None]
+    await asyncio.wait_for(following, 20)
+    assert seen == [None]
     assert "watching" in repr(watcher)
