@@ -91,7 +91,7 @@ async def test_fetch_batch_without_messages_returns_empty_batch(js: JetStreamCon
     sub = await js.pull_subscribe(f"{stream}.>")
     begin = time.monotonic()
     batch = await sub.fetch_batch(10, timeout=0.3)
-    assert 0.2 < time.monotonic() - begin < 1
+    assert 0.2 < time.monotonic() - begin < 4
     assert (len(batch), batch.to_pyarrow().num_rows, batch.schema.names[0]) == (0, 0, "stream")
     await batch.ack()
     assert len(await sub.fetch_batch(10, timeout=0)) == 0
@@ -102,7 +102,7 @@ async def test_fetch_batch_returns_after_min_messages(js: JetStreamContext, stre
     sub = await js.pull_subscribe(f"{stream}.>")
     begin = time.monotonic()
     assert len(await sub.fetch_batch(100, timeout=5)) == 5
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 4
     await fill(js, stream, 2)
     begin = time.monotonic()
     assert len(await sub.fetch_batch(100, timeout=0.4, min_messages=3)) == 2
@@ -163,7 +163,7 @@ async def test_fetch_batch_rejects_deleted_consumer_and_invalid_limits(js: JetSt
     begin = time.monotonic()
     with pytest.raises(js_errors.NotFoundError):
         await sub.fetch_batch(1, timeout=5)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 4
     with pytest.raises(js_errors.NotFoundError):
         await js.pull_subscribe("nobody.listens")
 

@@ -148,7 +148,8 @@ async def test_client_close_ends_read_at_once(own_server: NatsServer, own: JetSt
         begun = time.monotonic()
         with pytest.raises(jetarrow.errors.ConnectionClosedError):
             await reading
-        assert time.monotonic() - begun < 1
+        # The close itself waits for 2 s.
+        assert time.monotonic() - begun < 1.8
         await closing
     finally:
         own_server.resume()

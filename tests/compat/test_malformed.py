@@ -77,7 +77,7 @@ async def test_malformed_async_call_raises_and_sends_nothing(name: str, tools: T
     begin = time.monotonic()
     with pytest.raises(CALLS[name].error, match=CALLS[name].says) as caught:
         await asyncio.wait_for(CALLS[name].value(tools), 20)
-    assert time.monotonic() - begin < 1, caught.value
+    assert time.monotonic() - begin < 3, caught.value
     assert caught.type is CALLS[name].error
     assert (await tools.js.publish("S.a", b"alive")).stream == "S"
     assert difference(counted(monitored, "async", tools), before) == ONLY_THE_GOOD_ONE, caught.value
@@ -89,7 +89,7 @@ def test_malformed_sync_call_raises_and_sends_nothing(name: str, sync_tools: Too
     begin = time.monotonic()
     with pytest.raises(CALLS[name].error, match=CALLS[name].says) as caught:
         CALLS[name].value(sync_tools)
-    assert time.monotonic() - begin < 1, caught.value
+    assert time.monotonic() - begin < 3, caught.value
     assert caught.type is CALLS[name].error
     assert sync_tools.js.publish("S.a", b"alive").stream == "S"
     assert difference(counted(monitored, "sync", sync_tools), before) == ONLY_THE_GOOD_ONE, caught.value
@@ -106,9 +106,9 @@ async def test_malformed_address_raises(url: Wrong) -> None:
 def test_malformed_address_raises_in_blocking_api(url: Wrong) -> None:
     begin = time.monotonic()
     with pytest.raises(url.error, match=url.says) as caught:
-        jetarrow.sync.connect(url.value, connect_timeout=0.5, max_reconnect_attempts=0)
+        jetarrow.sync.connect(url.value, connect_timeout=20, max_reconnect_attempts=0)
     assert caught.type is url.error
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 4
 
 
 async def test_monitor_counts_valid_calls(tools: Tools, monitored: Monitored) -> None:

@@ -87,7 +87,7 @@ async def test_connect_with_wrong_credentials_raises_without_retry(
     begin = time.monotonic()
     with pytest.raises(errors.AuthorizationError, match=f"{by_user.port}") as info:
         await jetarrow.connect(by_user.url, connect_timeout=30, **options)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 10
     assert isinstance(info.value, errors.Error)
 
 

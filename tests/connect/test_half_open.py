@@ -15,15 +15,18 @@ from jetarrow.server import NatsServer
 
 from ..tools import connections, free_port, until
 
+# Seconds. A third one, beyond the two in which a connection is found dead, is left to the machine.
+INTERVAL = 1.0
+
 
 async def test_half_open_connection_is_detected_within_two_ping_intervals(own_server: NatsServer, record: Any) -> None:
-    async with await jetarrow.connect(own_server.url, ping_interval=0.5, **record.options()) as nc:
+    async with await jetarrow.connect(own_server.url, ping_interval=INTERVAL, **record.options()) as nc:
         await nc.flush()
         own_server.pause()
         begin = time.monotonic()
         try:
-            await record.wait_for("disconnected", timeout=5)
-            assert time.monotonic() - begin < 2 * 0.5 + 0.3
+            await record.wait_for("disconnected", timeout=10)
+            assert time.monotonic() - begin < 3 * INTERVAL
             assert isinstance(record.errors[0], errors.StaleConnectionError)
         finally:
             own_server.resume()
@@ -33,7 +36,7 @@ async def test_half_open_connection_is_detected_within_two_ping_intervals(own_se
 
 async def test_half_open_connection_is_detected_while_publishing(own_server: NatsServer, record: Any) -> None:
     """All socket buffers are full then."""
-    async with await jetarrow.connect(own_server.url, ping_interval=0.5, **record.options()) as nc:
+    async with await jetarrow.connect(own_server.url, ping_interval=INTERVAL, **record.options()) as nc:
         await nc.flush()
         own_server.pause()
         begin = time.monotonic()
@@ -44,8 +47,8 @@ async def test_half_open_connection_is_detected_while_publishing(own_server: Nat
 
         pouring = asyncio.create_task(pour())
         try:
-            await record.wait_for("disconnected", timeout=5)
-            assert time.monotonic() - begin < 2 * 0.5 + 0.5
+            await record.wait_for("disconnected", timeout=10)
+            assert time.monotonic() - begin < 3 * INTERVAL
         finally:
             own_server.resume()
             pouring.cancel()

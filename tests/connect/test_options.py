@@ -77,9 +77,9 @@ BAD_SERVERS: list[Any] = [
 def test_connect_with_invalid_servers_raises(servers: Any) -> None:
     begin = time.monotonic()
     with pytest.raises(errors.BadAddressError) as info:
-        jetarrow.sync.connect(servers)
+        jetarrow.sync.connect(servers, connect_timeout=20)
     assert isinstance(info.value, ValueError)
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 4
 
 
 def test_invalid_address_error_contains_no_password() -> None:
