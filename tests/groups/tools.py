@@ -9,7 +9,9 @@ from typing import Any
 
 from jetarrow.jetstream.groups.member import GroupMember
 from jetarrow.js.client import JetStreamContext
-from jetarrow.js.errors import GroupPinLostError
+from jetarrow.js.errors import GroupPinLostError, NotFoundError
+
+from tests.tools import until
 
 Batches = AsyncIterator[Any]
 ACK_WAIT = 1.0
@@ -25,9 +27,19 @@ def member(js: JetStreamContext, name: str = "m1", **options: Any) -> GroupMembe
 
 
 async def publish(js: JetStreamContext, keys: int, rounds: range) -> None:
+    """Publishes, and waits until the group has the messages: a batch has those that were sourced by then."""
+    last = 0
     for number in rounds:
         for key in range(keys):
-            await js.publish(f"orders.k{key}", f"{key} {number}".encode())
+            last = (await js.publish(f"orders.k{key}", f"{key} {number}".encode())).seq
+
+    async def sourced() -> bool:
+        try:
+            return (await js.stream_info("ORDERS-G")).state.last_seq >= last
+        except NotFoundError:
+            return True
+
+    await until(sourced)
 
 
 @asynccontextmanager
