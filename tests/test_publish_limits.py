@@ -130,12 +130,12 @@ async def test_subject_without_stream_does_not_delay_other_rows(own: JetStreamCo
     first = []
     # A busy machine may delay the rows for as long as the other one waits.
     while not any(first) and len(first) < 5:
-        nobody = await own.publish_async("nobody", b"x")
+        unstored = await own.publish_async("unstored", b"x")
         for _ in range(20):
             await (await own.publish_async("s.a", b"x"))
-        first.append(not nobody.done())
+        first.append(not unstored.done())
         with pytest.raises(js_errors.NoStreamResponseError):
-            await nobody
+            await unstored
     assert any(first)
 
 

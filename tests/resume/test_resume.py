@@ -341,7 +341,7 @@ def test_a_server_that_restarts_loses_and_doubles_no_row(own_server: NatsServer)
 
         def restart() -> None:
             wait_until(lambda: js.stream_info("S").state.messages > 30_000, 60)
-            os.kill(own_server.pid, signal.SIGSTOP)
+            own_server.pause()
             frozen.set()
             wait_until(lambda: nc.metrics()["in_flight"] > 0, 60)
             own_server.kill()

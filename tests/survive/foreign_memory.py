@@ -145,6 +145,10 @@ class Producer:
         self._code()
         return self._table.__arrow_c_stream__(requested_schema)
 
+    def __arrow_c_schema__(self) -> object:
+        self._code()
+        return self._table.schema.__arrow_c_schema__()
+
 
 class Rows:
     """A sequence of rows, a mapping of headers, and a mask."""
@@ -210,6 +214,7 @@ CALLS: dict[str, Callable[[str, jetarrow.sync.JetStream, Code], object]] = {
     "mask": lambda _url, js, code: ack_by_mask(js, code),
     "error": lambda _url, js, code: raise_error(js, code),
     "future": lambda url, _js, code: publish_in_loop(url, code),
+    "schema": lambda _url, js, code: js.read(js.publish("s.a", b"{}").stream, schema=Producer(code)).read_all(),
     "table": lambda _url, js, code: js.publish_table(Producer(code), subject="s.a"),
 }
 
