@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -15,6 +14,8 @@ from jetarrow.js.api import ErrorCode
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import BadRequestError, DigestMismatchError, NotFoundError
 from jetarrow.server import NatsServer
+
+from .tools import delete_stream
 
 FILES = ["backup.json", "stream.tar.s2"]
 
@@ -34,7 +35,7 @@ async def contents(js: JetStreamContext) -> list[bytes]:
         return [msg.data async for batch in reader for msg in batch]
 
 
-async def test_there_and_back(kept: JetStreamContext, tmp_path: Path) -> None:
+async def test_there_and_back(kept: JetStreamContext, own_server: NatsServer, tmp_path: Path) -> None:
     before = await contents(kept)
     parts: list[tuple[int, int | None]] = []
     folder = tmp_path / "new" / "backup"
@@ -50,9 +51,7 @@ async def test_there_and_back(kept: JetStreamContext, tmp_path: Path) -> None:
     with pytest.raises(BadRequestError) as info:
         await kept.restore_stream(folder)
     assert info.value.err_code == ErrorCode.STREAM_NAME_EXIST_RESTORE_FAILED
-    await kept.delete_stream("KEPT")
-    # The server removes the files in the background, and 2.15 can meet them when it restores at once.
-    await asyncio.sleep(0.05)
+    await delete_stream(kept, own_server, "KEPT")
     sent: list[tuple[int, int | None]] = []
     restored = await kept.restore_stream(
         folder, description="after", progress=lambda done, total: sent.append((done, total))

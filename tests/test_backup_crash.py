@@ -17,9 +17,10 @@ from jetarrow.jetstream.manage import backup_files
 from jetarrow.jetstream.manage.backup_files import BackupWriter
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import NotFoundError
+from jetarrow.server import NatsServer
 
 from .crash_points import Point, at_each_request
-from .tools import store, until
+from .tools import delete_stream, store, until
 
 FILES = ["backup.json", "stream.tar.s2"]
 COUNT = 20
@@ -39,16 +40,10 @@ async def stored(js: JetStreamContext) -> int | None:
         return None
 
 
-async def delete(js: JetStreamContext) -> None:
-    """Deletes the stream and waits: the server removes its files later, and 2.15 can find them in a restore."""
-    await js.delete_stream("KEPT")
-    await asyncio.sleep(0.05)
-
-
-async def restored(js: JetStreamContext, folder: Path) -> int:
+async def restored(js: JetStreamContext, server: NatsServer, folder: Path) -> int:
     """Restores the backup in a folder, and returns its number of messages."""
     if await stored(js) is not None:
-        await delete(js)
+        await delete_stream(js, server, "KEPT")
     return (await js.restore_stream(folder)).state.messages
 
 
@@ -124,14 +119,19 @@ def _closed_by_the_system(writer: BackupWriter) -> None:
 @pytest.mark.parametrize("error", [OSError, Killed])
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 async def test_backup_failed_at_any_file_operation_is_the_old_one_or_the_new_one(
-    kept: JetStreamContext, tmp_path: Path, is_first: bool, error: type[BaseException], is_after: bool
+    kept: JetStreamContext,
+    own_server: NatsServer,
+    tmp_path: Path,
+    is_first: bool,
+    error: type[BaseException],
+    is_after: bool,
 ) -> None:
     await kept.backup_stream("KEPT", tmp_path / "safe")
     number = 0
     while True:
         number += 1
         folder = tmp_path / f"{number}"
-        assert await restored(kept, tmp_path / "safe") == COUNT
+        assert await restored(kept, own_server, tmp_path / "safe") == COUNT
         if not is_first:
             await kept.backup_stream("KEPT", folder)
         await store(kept, "kept.b", [b"new"])
@@ -146,7 +146,9 @@ async def test_backup_failed_at_any_file_operation_is_the_old_one_or_the_new_one
             break
         assert failed
         try:
-            assert await restored(kept, folder) in ((COUNT + 1,) if is_first else (COUNT, COUNT + 1)), fault.names
+            assert await restored(kept, own_server, folder) in ((COUNT + 1,) if is_first else (COUNT, COUNT + 1)), (
+                fault.names
+            )
         except FileNotFoundError:
             assert is_first, fault.names
         if error is OSError:
@@ -154,12 +156,12 @@ async def test_backup_failed_at_any_file_operation_is_the_old_one_or_the_new_one
             assert not folder.exists() or sorted(os.listdir(folder)) in ([], FILES), fault.names
         # The next backup succeeds with any files that remain.
         if await stored(kept) is None:
-            await restored(kept, tmp_path / "safe")
+            await restored(kept, own_server, tmp_path / "safe")
         await store(kept, "kept.c", [b"newer"])
         wanted = await stored(kept)
         await kept.backup_stream("KEPT", folder)
         assert sorted(os.listdir(folder)) == FILES
-        assert await restored(kept, folder) == wanted
+        assert await restored(kept, own_server, folder) == wanted
     # Every operation has failed once.
     assert set(fault.names) == {
         "mkdir",
@@ -175,7 +177,7 @@ async def test_backup_failed_at_any_file_operation_is_the_old_one_or_the_new_one
 
 
 async def test_backup_killed_between_its_renames_is_finished_by_the_next(
-    kept: JetStreamContext, tmp_path: Path
+    kept: JetStreamContext, own_server: NatsServer, tmp_path: Path
 ) -> None:
     """The data file has its final name already, the metadata file does not yet."""
     await kept.backup_stream("KEPT", tmp_path)
@@ -183,23 +185,25 @@ async def test_backup_killed_between_its_renames_is_finished_by_the_next(
     await kept.backup_stream("KEPT", tmp_path / "new")
     (tmp_path / "new" / "stream.tar.s2").replace(tmp_path / "stream.tar.s2")
     (tmp_path / "new" / "backup.json").replace(tmp_path / "backup.json.part")
-    assert await restored(kept, tmp_path) == COUNT + 1
+    assert await restored(kept, own_server, tmp_path) == COUNT + 1
     old = json.loads((tmp_path / "backup.json").read_text("utf-8"))
     with pytest.raises(NotFoundError):
         await kept.backup_stream("NONE", tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["backup.json", "new", "stream.tar.s2"]
     assert json.loads((tmp_path / "backup.json").read_text("utf-8"))["sha256"] != old["sha256"]
-    assert await restored(kept, tmp_path) == COUNT + 1
+    assert await restored(kept, own_server, tmp_path) == COUNT + 1
 
 
-async def test_backup_failed_at_any_request_leaves_the_old_one(kept: JetStreamContext, tmp_path: Path) -> None:
+async def test_backup_failed_at_any_request_leaves_the_old_one(
+    kept: JetStreamContext, own_server: NatsServer, tmp_path: Path
+) -> None:
     async def prepare() -> None:
         await kept.backup_stream("KEPT", tmp_path)
 
     async def check(point: Point, error: BaseException | None) -> None:
         assert (error is not None) == point.reached, point
         assert sorted(os.listdir(tmp_path)) == FILES
-        assert await restored(kept, tmp_path) == COUNT, point
+        assert await restored(kept, own_server, tmp_path) == COUNT, point
         await kept.backup_stream("KEPT", tmp_path)
 
     assert await at_each_request(kept._nc, lambda: kept.backup_stream("KEPT", tmp_path), prepare=prepare, check=check)
@@ -207,12 +211,14 @@ async def test_backup_failed_at_any_request_leaves_the_old_one(kept: JetStreamCo
 
 @pytest.mark.timeout(300)
 @pytest.mark.slow
-async def test_restore_failed_at_any_request_leaves_no_part(kept: JetStreamContext, tmp_path: Path) -> None:
+async def test_restore_failed_at_any_request_leaves_no_part(
+    kept: JetStreamContext, own_server: NatsServer, tmp_path: Path
+) -> None:
     await kept.backup_stream("KEPT", tmp_path)
 
     async def prepare() -> None:
         if await stored(kept) is not None:
-            await delete(kept)
+            await delete_stream(kept, own_server, "KEPT")
 
     async def is_whole_or_missing() -> bool:
         return await stored(kept) in (None, COUNT)

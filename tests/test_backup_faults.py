@@ -21,9 +21,10 @@ from jetarrow.errors import Error
 from jetarrow.jetstream.manage import restore
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import APIError, BadRequestError, DigestMismatchError, NotFoundError, ServerError
+from jetarrow.server import NatsServer
 
 from .conftest import NEWEST, server_version
-from .tools import until
+from .tools import delete_stream, until
 
 FILES = ["backup.json", "stream.tar.s2"]
 # The server compresses blocks of 1 MiB: a backup is cut between two blocks.
@@ -38,12 +39,6 @@ async def kept(own: JetStreamContext) -> JetStreamContext:
     (await own.publish_batch("kept.a", payloads)).raise_for_errors()
     await own.purge_stream("KEPT", keep=COUNT)
     return own
-
-
-async def delete(js: JetStreamContext) -> None:
-    """Deletes the stream and waits: the server removes its files later, and 2.15 can find them in a restore."""
-    await js.delete_stream("KEPT")
-    await asyncio.sleep(0.05)
 
 
 def without_hash(folder: Path) -> None:
@@ -82,7 +77,7 @@ async def test_backup_is_private_and_has_the_hash_of_its_data(kept: JetStreamCon
 
 @DAMAGE
 async def test_damaged_backup_is_refused_before_anything_is_sent(
-    kept: JetStreamContext, tmp_path: Path, damage: Callable[[bytes], bytes]
+    kept: JetStreamContext, own_server: NatsServer, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     await kept.backup_stream("KEPT", tmp_path)
     data = tmp_path / "stream.tar.s2"
@@ -92,7 +87,7 @@ async def test_damaged_backup_is_refused_before_anything_is_sent(
     # While the stream exists, the server would refuse the restore for that reason.
     with pytest.raises(DigestMismatchError, match="nothing was restored"):
         await kept.restore_stream(tmp_path, progress=lambda *done: sent.append(done))
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     with pytest.raises(DigestMismatchError):
         await kept.restore_stream(tmp_path)
     with pytest.raises(NotFoundError):
@@ -120,20 +115,22 @@ async def test_hash_that_is_no_text_is_refused(kept: JetStreamContext, tmp_path:
         await kept.restore_stream(tmp_path)
 
 
-async def test_backup_without_a_hash_is_restored(kept: JetStreamContext, tmp_path: Path) -> None:
+async def test_backup_without_a_hash_is_restored(
+    kept: JetStreamContext, own_server: NatsServer, tmp_path: Path
+) -> None:
     await kept.backup_stream("KEPT", tmp_path)
     without_hash(tmp_path)
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     assert (await kept.restore_stream(tmp_path)).state.messages == COUNT
 
 
 @DAMAGE
 async def test_part_that_a_failed_restore_made_is_removed(
-    kept: JetStreamContext, tmp_path: Path, damage: Callable[[bytes], bytes]
+    kept: JetStreamContext, own_server: NatsServer, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     await kept.backup_stream("KEPT", tmp_path)
     without_hash(tmp_path)
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     data = tmp_path / "stream.tar.s2"
     good = data.read_bytes()
     data.write_bytes(damage(good))
@@ -161,13 +158,15 @@ def test_part_that_a_failed_restore_made_is_removed_blocking(own_sync: jetarrow.
         own_sync.stream_info("KEPT")
 
 
-async def test_stream_that_is_shorter_than_its_backup_is_removed(kept: JetStreamContext, tmp_path: Path) -> None:
+async def test_stream_that_is_shorter_than_its_backup_is_removed(
+    kept: JetStreamContext, own_server: NatsServer, tmp_path: Path
+) -> None:
     """Simulates a server that reports no missing messages, like one that reads a truncated archive to its end."""
     await kept.backup_stream("KEPT", tmp_path)
     meta = json.loads((tmp_path / "backup.json").read_text("utf-8"))
     meta["state"]["last_seq"] += 10
     (tmp_path / "backup.json").write_text(json.dumps(meta), "utf-8")
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     with pytest.raises(APIError, match=f"up to sequence {COUNT + 500}, and the backup was made at sequence"):
         await kept.restore_stream(tmp_path)
     with pytest.raises(NotFoundError):
@@ -175,10 +174,10 @@ async def test_stream_that_is_shorter_than_its_backup_is_removed(kept: JetStream
 
 
 async def test_stream_that_another_client_made_meanwhile_is_left_and_named(
-    kept: JetStreamContext, tmp_path: Path, own_server: Any
+    kept: JetStreamContext, tmp_path: Path, own_server: NatsServer
 ) -> None:
     await kept.backup_stream("KEPT", tmp_path)
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     made = False
 
     def progress(done: int, total: int | None) -> None:
@@ -196,10 +195,10 @@ async def test_stream_that_another_client_made_meanwhile_is_left_and_named(
 
 @pytest.mark.parametrize("part", [1, 17, 40])
 async def test_restore_whose_progress_callback_raises_leaves_no_stream(
-    kept: JetStreamContext, tmp_path: Path, part: int
+    kept: JetStreamContext, own_server: NatsServer, tmp_path: Path, part: int
 ) -> None:
     await kept.backup_stream("KEPT", tmp_path)
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     parts = 0
 
     def fail(done: int, total: int | None) -> None:
@@ -216,9 +215,11 @@ async def test_restore_whose_progress_callback_raises_leaves_no_stream(
 
 
 @pytest.mark.parametrize("cancelled_at", ["parts", "end"])
-async def test_cancelled_restore_leaves_no_part(kept: JetStreamContext, tmp_path: Path, cancelled_at: str) -> None:
+async def test_cancelled_restore_leaves_no_part(
+    kept: JetStreamContext, own_server: NatsServer, tmp_path: Path, cancelled_at: str
+) -> None:
     await kept.backup_stream("KEPT", tmp_path)
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     reached = asyncio.Event()
     limit = (tmp_path / "stream.tar.s2").stat().st_size if cancelled_at == "end" else 1
 
@@ -251,10 +252,10 @@ async def stored(js: JetStreamContext) -> int | None:
 
 
 async def test_part_of_a_process_that_ended_is_named_by_the_next_restore(
-    own_server: Any, kept: JetStreamContext, tmp_path: Path
+    own_server: NatsServer, kept: JetStreamContext, tmp_path: Path
 ) -> None:
     await kept.backup_stream("KEPT", tmp_path)
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     code = f"""
         import sys; sys.path[:0] = {[each for each in sys.path if each]!r}
         import os, signal, jetarrow.sync
@@ -274,15 +275,15 @@ async def test_part_of_a_process_that_ended_is_named_by_the_next_restore(
     await until(lambda: stored(kept))
     with pytest.raises(BadRequestError, match=r"a part of this backup, up to sequence \d+ of 3500"):
         await kept.restore_stream(tmp_path)
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     assert (await kept.restore_stream(tmp_path)).state.messages == COUNT
 
 
 async def test_restore_on_a_closed_connection_reports_that_a_part_may_remain(
-    own_server: Any, kept: JetStreamContext, tmp_path: Path
+    own_server: NatsServer, kept: JetStreamContext, tmp_path: Path
 ) -> None:
     await kept.backup_stream("KEPT", tmp_path)
-    await delete(kept)
+    await delete_stream(kept, own_server, "KEPT")
     async with await jetarrow.connect(own_server.url, max_reconnect_attempts=1) as nc:
 
         def end(done: int, total: int | None) -> None:

@@ -84,6 +84,17 @@ async def settle(nc: Any) -> None:
     await nc.flush()
 
 
+async def delete_stream(js: JetStreamContext, server: NatsServer, name: str) -> None:
+    """Deletes a stream and waits until its files are gone: the server removes them later, and a restore can find them.
+
+    Seen with nats-server 2.15.
+    """
+    folders = f"jetstream/*/streams/*{name}"
+    assert list(server.store_dir.glob(folders))
+    await js.delete_stream(name)
+    await until(lambda: not list(server.store_dir.glob(folders)))
+
+
 def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
     """Like `until`, without an event loop."""
     deadline = time.monotonic() + patience

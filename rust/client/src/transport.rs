@@ -349,11 +349,12 @@ impl Client {
 
     /// Discards all unsent data and ends all subscriptions.
     pub fn close(&self) {
-        let ended = std::mem::take(&mut lock(&self.0.subscriptions).by_sid);
-        let unwritten = {
+        let (ended, unwritten) = {
+            // Both locked at once, or a subscription made in between never ends.
+            let mut subscriptions = lock(&self.0.subscriptions);
             let mut out = lock(&self.0.out);
             out.closed = true;
-            out.take_unwritten()
+            (std::mem::take(&mut subscriptions.by_sid), out.take_unwritten())
         };
         drop(unwritten);
         ended.into_values().for_each(|subscription| subscription.inbox.end());

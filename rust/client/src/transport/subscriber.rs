@@ -119,3 +119,68 @@ impl Drop for Subscriber {
         self.client.unsubscribe(self.sid);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::Duration;
+
+    use futures_util::{FutureExt, StreamExt};
+
+    use super::*;
+    use crate::connection_state::{ConnectionState, StateSettings};
+    use crate::pool::{Pool, Rules};
+
+    fn client() -> Client {
+        let wait = Duration::from_secs(2);
+        let rules = Rules {
+            randomize: false,
+            max_failures: None,
+            wait,
+            wait_max: wait,
+            jitter: wait,
+            jitter_tls: wait,
+            always_tls: false,
+            ignore_discovered: true,
+        };
+        let settings = StateSettings {
+            name: None,
+            credentials: Default::default(),
+            connect_timeout: wait,
+            reconnect_timeout: wait,
+            allow_reconnect: true,
+            retry_first: false,
+            choose: None,
+            inbox_prefix: None,
+            notices: None,
+        };
+        let (first, _) = tokio::sync::oneshot::channel();
+        let pool = Pool::new(&["nats://127.0.0.1:4222".into()], rules).unwrap();
+        Client::new(Arc::new(ConnectionState::new(settings, pool, "".into(), first)))
+    }
+
+    #[test]
+    fn subscriptions_made_during_a_close_end() {
+        let mut ended = 0;
+        for _ in 0..2_000 {
+            let (client, barrier) = (client(), Barrier::new(2));
+            let made = thread::scope(|scope| {
+                let subscribing = scope.spawn(|| {
+                    let mut made = vec![client.subscribe("a".into(), None).unwrap()];
+                    barrier.wait();
+                    made.extend(std::iter::from_fn(|| client.subscribe("a".into(), None).ok()));
+                    made
+                });
+                barrier.wait();
+                client.close();
+                subscribing.join().unwrap()
+            });
+            for mut subscriber in made {
+                assert_eq!(subscriber.next().now_or_never(), Some(None));
+                ended += 1;
+            }
+        }
+        assert!(ended > 2_000);
+    }
+}
