@@ -341,8 +341,13 @@ def test_a_server_that_restarts_loses_and_doubles_no_row(own_server: NatsServer)
         js = nc.jetstream()
         js.add_stream(name="S", subjects=["s.>"], duplicate_window=0.1)
 
+        def is_waiting() -> bool:
+            """Whether the third step is announced, so that all rows of the others have their answers."""
+            stored = js.stream_info("S").state.messages
+            return stored == 2 * load_module.STEP and js.stream_info(f"KV_{BUCKET}").state.last_seq == 3
+
         def restart() -> None:
-            wait_until(lambda: js.stream_info("S").state.messages > 30_000, 60)
+            wait_until(is_waiting, 60)
             own_server.pause()
             frozen.set()
             wait_until(lambda: nc.metrics()["in_flight"] > 0, 60)
