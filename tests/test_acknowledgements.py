@@ -128,16 +128,16 @@ def test_sync_interval_keeps_rows_that_were_synced(disks: list[Disk]) -> None:
         with cut([disk]) as (path,):
             return any(b"%d" % (ROWS - 1) in block.read_bytes() for block in path.rglob("msgs/*.blk"))
 
-    with running([disk.path], [0], "4s") as (server,):
+    with running([disk.path], [0], "10s") as (server,):
         with jetstream(server) as js:
             js.add_stream(name="S", subjects=["s"])
             disk.sync()
             js.publish_batch("s", [b"%d" % row for row in range(ROWS)]).raise_for_errors()
             assert not is_synced()
-            wait_until(is_synced, 20)
+            wait_until(is_synced, 30)
             js.publish_batch("s", [b"%d" % row for row in range(ROWS, 2 * ROWS)]).raise_for_errors()
             server.kill()
-        with cut([disk]) as after, running(after, [0], "4s") as (other,), jetstream(other) as js:
+        with cut([disk]) as after, running(after, [0], "10s") as (other,), jetstream(other) as js:
             assert js.stream_info("S").state.messages == ROWS
         server.start()
         with jetstream(server) as js:

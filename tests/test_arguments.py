@@ -35,7 +35,7 @@ async def test_errors_name_the_argument(nc: Client, text: str) -> None:
 async def test_any_mapping_is_headers(nc: Client) -> None:
     sub = await nc.subscribe("mapped")
     await nc.publish("mapped", b"", reply=None, headers=types.MappingProxyType({"a": "1", "b": ["2", "3"]}))
-    msg = await sub.next_msg()
+    msg = await sub.next_msg(timeout=10)
     assert (msg.reply, msg.headers_all) == ("", {"a": ["1"], "b": ["2", "3"]})
 
 

@@ -34,7 +34,7 @@ def test_silent_server_times_out() -> None:
         begin = time.monotonic()
         with pytest.raises(errors.NoServersError, match=f"{address}.*0.3 s"):
             jetarrow.sync.connect(address, connect_timeout=0.3)
-        assert time.monotonic() - begin < 1.5
+        assert time.monotonic() - begin < 10
 
 
 async def test_list_and_comma_list(nats_url: str, closed_port: int) -> None:

@@ -38,7 +38,7 @@ async def dead(js: JetStreamContext, stream: str) -> AsyncIterator[str]:
 
 async def _has(js: JetStreamContext, name: str | None, count: int, consumer: Any) -> bool:
     # The server finds that a message was delivered often enough when it is asked for the next one.
-    await consumer.fetch_batch(1, timeout=0.05, max_bytes=None)
+    await consumer.fetch_batch(1, timeout=5, min_messages=0, max_bytes=None)
     return (await js.stream_info(name or "")).state.messages >= count
 
 

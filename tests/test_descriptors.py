@@ -40,7 +40,7 @@ def on_a_loop(url: str) -> None:
         async with await jetarrow.connect(url) as nc:
             sub = await nc.subscribe("descriptors")
             await nc.publish("descriptors", b"x")
-            await sub.next_msg()
+            await sub.next_msg(timeout=10)
             await nc.jetstream().account_info()
 
     asyncio.run(main())

@@ -116,10 +116,10 @@ async def test_misspelt_subject_has_suggestion(js: JetStreamContext) -> None:
 async def test_core_request_without_responders_does_not_name_jetstream(nc: Client, verb: str) -> None:
     with pytest.raises(NoRespondersError) as caught:
         if verb == "request_many":
-            async for _ in nc.request_many("nobody.answers"):
+            async for _ in nc.request_many("nobody.answers", timeout=30):
                 pass
         else:
-            await nc.request("nobody.answers", b"", old_style=verb == "old_style")
+            await nc.request("nobody.answers", b"", timeout=30, old_style=verb == "old_style")
     text = str(caught.value)
     assert "nobody.answers" in text
     assert "start the service" in text

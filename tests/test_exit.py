@@ -15,6 +15,10 @@ import pytest
 from jetarrow.server import NatsServer
 
 from .forks import Forks
+from .tools import until
+
+# Seconds to the end of a program: an exit waits for the server at most 2 s, and the machine may be busy.
+MOST_SECONDS = 8.0
 
 PROGRAM = """
 import asyncio, sys, time
@@ -94,7 +98,7 @@ async def test_core_messages_are_sent(forks: Forks, nats_url: str, ending: str) 
             subject = f"exit.{uuid.uuid4().hex}"
             sub = await nc.subscribe(subject)
             await nc.flush()
-            assert run(forks, PROGRAM, nats_url, subject, ending) < 2
+            assert run(forks, PROGRAM, nats_url, subject, ending) < MOST_SECONDS
             await nc.flush()
             numbers = [int((await sub.next_msg(timeout=5)).data) for _ in range(10_000)]
             assert numbers == list(range(10_000))
@@ -108,8 +112,8 @@ async def test_core_messages_are_sent_blocking(forks: Forks, nats_url: str, endi
             subject = f"exit.{uuid.uuid4().hex}"
             sub = await nc.subscribe(subject)
             await nc.flush()
-            assert run(forks, BLOCKING, nats_url, subject, ending) < 2
-            await nc.flush()
+            assert run(forks, BLOCKING, nats_url, subject, ending) < MOST_SECONDS
+            await until(lambda sub=sub: sub.pending_msgs >= 10_000)  # type: ignore[misc]
             assert (sub.pending_msgs, sub.dropped) == (10_000, 0)
             await sub.unsubscribe()
 
@@ -118,9 +122,14 @@ async def test_core_messages_are_sent_blocking(forks: Forks, nats_url: str, endi
 async def test_stream_messages_are_sent(forks: Forks, nats_url: str, stream: str, ending: str) -> None:
     async with await jetarrow.connect(nats_url) as nc:
         for times in range(1, 4):
-            assert run(forks, STREAM, nats_url, f"{stream}.a", ending) < 2
-            state = (await nc.jetstream().stream_info(stream)).state
-            assert state.messages == 2_000 * times
+            assert run(forks, STREAM, nats_url, f"{stream}.a", ending) < MOST_SECONDS
+            stored = 2_000 * times
+
+            async def is_stored(stored: int = stored) -> bool:
+                return (await nc.jetstream().stream_info(stream)).state.messages >= stored
+
+            await until(is_stored)
+            assert (await nc.jetstream().stream_info(stream)).state.messages == stored
 
 
 # Programs that only Ctrl-C ends, while the server is paused; they differ in the pending messages and answers.
@@ -227,6 +236,19 @@ def go():
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no server can be stopped here")
 @pytest.mark.parametrize("program", WAITING)
 def test_ctrl_c_ends_a_program_with_a_paused_server(own_server: NatsServer, program: str) -> None:
+    measured = []
+    # The best of three: a busy machine may pause the program.
+    for _ in range(3):
+        took, start = interrupt_paused(own_server, program)
+        measured.append((took, start))
+        # The duration of the interpreter's exit depends on the machine, like that of its start.
+        if took < 1.0 + start:
+            return
+    pytest.fail(f"seconds after Ctrl-C, and of the start: {measured}")
+
+
+def interrupt_paused(own_server: NatsServer, program: str) -> tuple[float, float]:
+    """Sends Ctrl-C to the program with a paused server; returns the seconds to its end, and those of its start."""
     command = [sys.executable, "-c", START + WAITING[program], own_server.url]
     began = time.monotonic()
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as child:
@@ -250,5 +272,4 @@ def test_ctrl_c_ends_a_program_with_a_paused_server(own_server: NatsServer, prog
             child.kill()
             own_server.resume()
         assert "KeyboardInterrupt" in child.stderr.read()
-    # The duration of the interpreter's exit depends on the machine, like that of its start.
-    assert took < 1.0 + start
+    return took, start

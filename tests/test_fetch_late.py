@@ -111,7 +111,7 @@ async def test_messages_of_stopped_server_are_in_next_fetch(own_server: NatsServ
             for _ in range(3):
                 with pytest.raises(jetarrow.errors.TimeoutError, match="has not answered"):
                     await sub.fetch_batch(10, timeout=0.2)
-            assert time.monotonic() - begin < 3
+            assert time.monotonic() - begin < 10
         finally:
             own_server.resume()
         seen: list[int | None] = []
@@ -145,7 +145,8 @@ async def test_consumer_check_ends_with_fetch(js: JetStreamContext, nats_url: st
         begin = time.monotonic()
         with pytest.raises(jetarrow.errors.TimeoutError):
             await sub.fetch(1, timeout=1)
-        assert time.monotonic() - begin < 3
+        # The check itself has 5 s.
+        assert time.monotonic() - begin < 4.5
 
 
 class Dry(Listener):

@@ -123,8 +123,8 @@ async def test_pages_of_cluster_with_missing_streams_end(nats_url: str, nc: Clie
 
 async def test_silent_server_raises_timeout(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url) as nc:
+        await nc.jsm().add_stream(name="A", subjects=["a"], allow_direct=True)
         js = nc.jetstream(timeout=0.3)
-        await js.add_stream(name="A", subjects=["a"], allow_direct=True)
         own_server.pause()
         try:
             began = time.monotonic()
@@ -132,7 +132,7 @@ async def test_silent_server_raises_timeout(own_server: NatsServer) -> None:
             for call in calls:
                 with pytest.raises(TimeoutError, match="no response"):
                     await call
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 10
         finally:
             own_server.resume()
         assert (await nc.jsm().stream_info("A")).config.name == "A"
@@ -149,7 +149,7 @@ async def test_creation_is_tried_again_once_if_the_folder_was_just_removed(
         error = {"code": 500, "err_code": 10049, "description": description}
         if len(asked) <= refusals:
             return await message.respond(json.dumps({"error": error}).encode())
-        await message.respond((await nc.request(f"$JS.API.STREAM.INFO.{stream}", b"")).data)
+        await message.respond((await nc.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=30)).data)
 
     await nc.subscribe(f"{stream}_api.STREAM.CREATE.S", cb=refuse)
     manager = nc.jsm(prefix=f"{stream}_api")

@@ -83,10 +83,10 @@ def test_sync_messages_can_be_changed_copied_and_acknowledged(
     with jetarrow.sync.connect(nats_url) as nc:
         answers = nc.subscribe(inbox := nc.new_inbox())
         jetarrow.sync.Msg(nc, reply=inbox, headers={"a": "1"}).respond(b"by hand")
-        got = answers.next_msg()
+        got = answers.next_msg(timeout=10)
         assert (got.data, got._client, got.headers) == (b"by hand", nc, {"a": "1"})
         jetarrow.sync.Msg(nc, reply=inbox).ack()
-        assert answers.next_msg().data == b""
+        assert answers.next_msg(timeout=10).data == b""
         with pytest.raises(errors.NotJSMessageError):
             got.ack()
 

@@ -28,4 +28,4 @@ async def test_pending_small_messages_do_not_retain_read_buffers(own_server: Nat
             await fast.next_msg(timeout=30)
         assert slow.pending_msgs == COUNT
         assert rss() - before < 20
-        assert (await slow.next_msg()).data == b"x" * 10
+        assert (await slow.next_msg(timeout=10)).data == b"x" * 10

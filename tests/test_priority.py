@@ -81,7 +81,7 @@ async def test_overflow(js: JetStreamContext, stream: str) -> None:
     assert len(await consumer.fetch(5, group="A", min_pending=10)) == 5
     assert await consumer.fetch(5, no_wait=True, group="A", min_ack_pending=11) == []
     assert len(await consumer.fetch(5, group="A", min_ack_pending=10)) == 5
-    assert len(await consumer.fetch_batch(5, timeout=0, min_messages=0, group="A", min_pending=6)) == 0
+    assert len(await consumer.fetch_batch(5, timeout=5, min_messages=0, group="A", min_pending=6)) == 0
 
 
 async def test_prioritized(js: JetStreamContext, stream: str) -> None:

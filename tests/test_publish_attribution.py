@@ -341,7 +341,7 @@ async def test_only_rows_without_response_time_out(
     async with await jetarrow.connect(nats_url) as other:
         await other.subscribe(f"deaf.{stream}", cb=ignore)
         await other.flush()
-        result = await js.publish_batch(subjects, rows, max_inflight=WINDOW, timeout=2, **ids)
+        result = await js.publish_batch(subjects, rows, max_inflight=WINDOW, timeout=10, **ids)
     failed = await failures(js, stream, result, rows)
     assert set(failed) == deaf
     assert {type(error) for error in failed.values()} == {errors.TimeoutError}

@@ -49,12 +49,15 @@ async def test_small_publish_is_not_queued_behind_bulk_publish(
 
 async def test_window_fills_link(nats_url: str, js: JetStreamContext, stream: str) -> None:
     async with slow_link(nats_url, DELAY, RATE) as link, await jetarrow.connect(link.url) as nc:
-        taken = {}
-        for window in (5_000, None):
+        taken: dict[int | None, list[float]] = {5_000: [], None: []}
+        # The best of three: a pause of a busy machine makes one longer.
+        for window in (5_000, None) * 3:
             begin = time.monotonic()
             (await nc.jetstream().publish_batch(f"{stream}.a", ROWS, max_inflight=window)).raise_for_errors()
-            taken[window] = time.monotonic() - begin
-    assert taken[None] < 1.5 * taken[5_000], taken
+            taken[window].append(time.monotonic() - begin)
+            if len(taken[None]) and min(taken[None]) < 1.5 * min(taken[5_000]):
+                break
+    assert min(taken[None]) < 1.5 * min(taken[5_000]), taken
 
 
 @pytest.mark.parametrize("max_inflight", [None, 50])

@@ -271,7 +271,7 @@ class Answers:
     async def answer(self, msg: Msg) -> None:
         verb = msg.subject.removeprefix("LYING.")
         self.asked[".".join(verb.split(".")[:2])] += 1
-        found = self.change(verb, (await self.nc.request(f"$JS.API.{verb}", msg.data)).data)
+        found = self.change(verb, (await self.nc.request(f"$JS.API.{verb}", msg.data, timeout=30)).data)
         if found is not None:
             await msg.respond(found)
 

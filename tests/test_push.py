@@ -127,7 +127,7 @@ async def test_ordered_begins_anew_when_its_limits_dropped_something(js: JetStre
 
 
 async def test_ordered_begins_anew_when_its_consumer_is_gone(js: JetStreamContext, stream: str) -> None:
-    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.2)
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=1)
     await fill(js, stream, 10)
     assert [int((await sub.next_msg(timeout=5)).data) for _ in range(10)] == list(range(1, 11))
     first = (await sub.consumer_info()).name
@@ -242,9 +242,9 @@ async def test_a_deleted_ordered_consumer_is_made_anew_while_nobody_reads(
     js: JetStreamContext, stream: str, taken: int
 ) -> None:
     await fill(js, stream, 5)
-    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.2)
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=1)
     await until(lambda: sub.delivered == 5)
-    got = [(await sub.next_msg()).data for _ in range(taken)]
+    got = [(await sub.next_msg(timeout=5)).data for _ in range(taken)]
     for _ in range(2):
         (before,) = await js.consumers_info(stream)
         await js.delete_consumer(stream, before.name)

@@ -24,10 +24,10 @@ async def test_requests(nc: Client, subject: str) -> None:
         await msg.respond(msg.data.upper())
 
     await nc.subscribe(subject, cb=answer)
-    assert (await nc.request(subject, b"one")).data == b"ONE"
-    assert (await nc.request(subject, "two")).data == b"TWO"
-    assert (await nc.request(subject, b"old", old_style=True)).data == b"OLD"
-    many = await asyncio.gather(*(nc.request(subject, b"n%d" % n, timeout=5) for n in range(500)))
+    assert (await nc.request(subject, b"one", timeout=30)).data == b"ONE"
+    assert (await nc.request(subject, "two", timeout=30)).data == b"TWO"
+    assert (await nc.request(subject, b"old", timeout=30, old_style=True)).data == b"OLD"
+    many = await asyncio.gather(*(nc.request(subject, b"n%d" % n, timeout=30) for n in range(500)))
     assert [msg.data for msg in many] == [b"N%d" % n for n in range(500)]
 
 
@@ -65,7 +65,7 @@ async def test_a_cancelled_request_does_no_harm(nc: Client, subject: str) -> Non
     sub = await nc.subscribe(subject)
     await nc.flush()
     task = asyncio.create_task(nc.request(subject, timeout=5))
-    msg = await sub.next_msg()
+    msg = await sub.next_msg(timeout=10)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

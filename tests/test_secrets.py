@@ -150,7 +150,7 @@ async def test_accepted_connection_shows_no_secret(
             sub = await nc.subscribe("a")
             things = [nc, js, sub, nc.connected_url, nc.servers, nc.server_pool, nc.discovered_servers, nc.stats]
             await nc.publish("a", b"")
-            things.append(await sub.next_msg())
+            things.append(await sub.next_msg(timeout=10))
             with pytest.raises(jetarrow.errors.Error) as caught:
                 await js.account_info()
             assert_clean("\n".join([*map(repr, things), everything_about(caught.value)]))

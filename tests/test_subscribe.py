@@ -26,7 +26,7 @@ async def test_messages_come_in_order(nc: Client, subject: str) -> None:
     for number in range(3000):
         await nc.publish(subject, str(number))
     await nc.flush()
-    assert [int((await sub.next_msg()).data) for _ in range(3000)] == list(range(3000))
+    assert [int((await sub.next_msg(timeout=10)).data) for _ in range(3000)] == list(range(3000))
     assert (sub.pending_msgs, sub.pending_bytes, sub.delivered, sub.dropped) == (0, 0, 3000, 0)
 
 
@@ -34,7 +34,7 @@ async def test_headers_keep_all_values_and_the_callers_dict(nc: Client, subject:
     sub = await nc.subscribe(subject)
     given = {" One ": " a\r\nb ", "Two": ["x", "y"]}
     await nc.publish(subject, b"", reply="answer.here", headers=given)
-    msg = await sub.next_msg()
+    msg = await sub.next_msg(timeout=10)
     assert given == {" One ": " a\r\nb ", "Two": ["x", "y"]}
     assert msg.headers == {"One": "a  b", "Two": "y"}
     assert msg.headers_all == {"One": ["a  b"], "Two": ["x", "y"]}
@@ -194,12 +194,12 @@ def test_blocking(nats_url: str, subject: str) -> None:
         for number in range(100):
             nc.publish(subject, b"%d" % number)
         nc.flush()
-        assert sub.next_msg().data == b"0"
+        assert sub.next_msg(timeout=10).data == b"0"
         assert sub.pending_msgs == 99
         sub.drain()
         assert [int(msg.data) for msg in sub] == list(range(1, 100))
         with pytest.raises(errors.NoRespondersError):
-            nc.request(subject)
+            nc.request(subject, timeout=30)
         with pytest.raises(errors.TimeoutError):
             nc.subscribe(subject).next_msg(timeout=0.05)
         with pytest.raises(TypeError):

@@ -61,7 +61,7 @@ async def test_one_message_carries_its_caller(nc: Client, stream: str, traces: T
         async with js.publisher(f"{stream}.a") as publisher:
             await publisher.publish(b"5")
     await js.publish(f"{stream}.a", b"6")
-    received = await core.next_msg()
+    received = await core.next_msg(timeout=10)
     (order,) = traces.spans()
     assert received.headers == {"traceparent": parent(order)}
     stored = [(await js.get_msg(stream, seq)).headers for seq in range(1, 6)]
@@ -105,7 +105,7 @@ async def test_a_batch_is_one_span(nc: Client, stream: str, traces: Traces) -> N
     assert {(one.context.trace_id, one.context.span_id) for one in jetarrow.tracing.links(batch)} == linked
     assert {(one.context.trace_id, one.context.span_id) for one in jetarrow.tracing.links(list(batch))} == linked
     # A fetch without messages has no span.
-    assert len(await sub.fetch_batch(5, timeout=0.1)) == 0
+    assert len(await sub.fetch_batch(5, timeout=1)) == 0
     with pytest.raises(jetarrow.errors.TimeoutError):
         await sub.fetch(1, timeout=0.1)
     assert traces.spans() == []

@@ -192,7 +192,7 @@ def test_a_compaction_between_two_parts_changes_no_row(
 def test_rows_that_fill_a_gap_after_the_snapshot_are_not_in_it(
     sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Path
 ) -> None:
-    sync_js.add_consumer(stream, durable_name="archive", ack_policy="explicit", ack_wait=1)
+    sync_js.add_consumer(stream, durable_name="archive", ack_policy="explicit", ack_wait=5)
     options: dict[str, Any] = {"durable": "archive", "seconds": 30}
     publish(sync_js, stream, 0, 1)
     with sink(sync_js, "parquet", stream, tmp_path, rows=1, **options) as one:

@@ -157,7 +157,7 @@ def test_serve_survives_a_killed_nats_server() -> None:
 
 
 def test_serve_reports_a_frozen_nats_server() -> None:
-    with NatsServer() as server, serving("--serve", ":0", "--server", server.url, "--timeout", "500ms") as (_, url):
+    with NatsServer() as server, serving("--serve", ":0", "--server", server.url, "--timeout", "3s") as (_, url):
         server.pause()
         wait_until(lambda: samples(get(f"{url}/metrics")[1]) == {("jetarrow_up",): 0}, 30)
         assert get(f"{url}/lag")[0] == 503

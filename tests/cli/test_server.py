@@ -34,7 +34,7 @@ def test_ls_lists_every_server(at_n0: dict[str, NatsServer], cli: Command) -> No
     assert [(row["name"], row["cluster"], row["jetstream"]) for row in rows] == [
         (name, "C", True) for name in ("n0", "n1", "n2")
     ]
-    assert all(row["uptime"] > 0 and 0 < row["rtt"] < 1 and row["mem"] > 0 for row in rows)
+    assert all(row["uptime"] > 0 and 0 < row["rtt"] < 30 and row["mem"] > 0 for row in rows)
     done = cli("server", "ls", *SYSTEM_USER)
     assert (done.code, done.err) == (0, "")
     assert all(name in done.out for name in at_n0)

@@ -92,15 +92,15 @@ async def test_nak_redelivers_message(js: Any) -> None:
 
 async def test_nak_with_a_delay(face: Face, js: Any) -> None:
     sub = await pull(js)
-    await (await one(sub)).nak(delay=0.5)
-    assert await face.nothing_comes(sub.fetch(1, timeout=0.1))
+    await (await one(sub)).nak(delay=3)
+    assert await face.nothing_comes(sub.fetch(1, timeout=0.5))
     assert (await one(sub)).metadata.num_delivered == 2
 
 
 async def test_term(face: Face, js: Any) -> None:
-    sub = await pull(js, ack_wait=0.3)
+    sub = await pull(js, ack_wait=2)
     await (await one(sub)).term()
-    assert await face.nothing_comes(sub.fetch(1, timeout=0.6))
+    assert await face.nothing_comes(sub.fetch(1, timeout=3))
     assert await left(sub) == (0, 0, 0)
 
 
@@ -111,11 +111,11 @@ async def test_message_is_redelivered_after_ack_wait(js: Any) -> None:
 
 
 async def test_in_progress_gives_more_time(face: Face, js: Any) -> None:
-    sub = await pull(js, ack_wait=0.5)
+    sub = await pull(js, ack_wait=3)
     msg = await one(sub)
     for _ in range(4):
         await msg.in_progress()
-        assert await face.nothing_comes(sub.fetch(1, timeout=0.2))
+        assert await face.nothing_comes(sub.fetch(1, timeout=1))
     assert msg.is_acked is False
     await msg.ack_sync()
     assert await left(sub) == (0, 0, 0)

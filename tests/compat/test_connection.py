@@ -142,8 +142,8 @@ async def test_stats(nc: Any) -> None:
     sub = await nc.subscribe(where := subject())
     for payload in (b"one", b"three"):
         await nc.publish(where, payload)
-    await sub.next_msg()
-    await sub.next_msg()
+    await sub.next_msg(timeout=10)
+    await sub.next_msg(timeout=10)
     stats = {name: nc.stats[name] for name in ("in_msgs", "in_bytes", "out_msgs", "out_bytes", "reconnects")}
     assert stats == {"in_msgs": 2, "in_bytes": 8, "out_msgs": 2, "out_bytes": 8, "reconnects": 0}
 
@@ -155,7 +155,7 @@ async def test_no_echo(face: Face) -> None:
     await nc.publish(where, b"mine")
     await settle(nc)
     await other.publish(where, b"theirs")
-    assert (await sub.next_msg()).data == b"theirs"
+    assert (await sub.next_msg(timeout=10)).data == b"theirs"
 
 
 async def test_inbox_prefix(face: Face) -> None:
@@ -166,7 +166,7 @@ async def test_inbox_prefix(face: Face) -> None:
     sub = await nc.subscribe(where := subject())
 
     async def answer() -> str:
-        msg = await sub.next_msg()
+        msg = await sub.next_msg(timeout=10)
         await msg.respond(b"")
         return str(msg.reply)
 
@@ -216,7 +216,7 @@ async def test_permissions_and_max_payload(face: Face) -> None:
         assert await face.failure(nc.publish("yes", b"x" * 1025)) == "errors.MaxPayloadError"
         sub = await nc.subscribe("yes")
         await nc.publish("yes", b"x" * 1024)
-        assert len((await sub.next_msg()).data) == 1024
+        assert len((await sub.next_msg(timeout=10)).data) == 1024
 
 
 async def test_drain_delivers_pending_messages_before_close(face: Face) -> None:

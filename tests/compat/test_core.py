@@ -30,7 +30,7 @@ async def test_what_a_message_has(nc: Any) -> None:
     sub = await nc.subscribe(f"{where}.*")
     await nc.publish(f"{where}.one", b"data", reply="answers.here")
     await nc.publish(f"{where}.two")
-    msgs = [await sub.next_msg(), await sub.next_msg()]
+    msgs = [await sub.next_msg(timeout=10), await sub.next_msg(timeout=10)]
     found = [(msg.subject.removeprefix(where), msg.reply, msg.data, msg.headers, msg.header) for msg in msgs]
     assert found == [(".one", "answers.here", b"data", None, None), (".two", "", b"", None, None)]
     assert [type(msg.data) for msg in msgs] == [bytes, bytes]
@@ -41,7 +41,7 @@ async def test_what_a_message_has(nc: Any) -> None:
 async def test_payloads(nc: Any, payload: bytes) -> None:
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, payload)
-    assert (await sub.next_msg()).data == payload
+    assert (await sub.next_msg(timeout=10)).data == payload
 
 
 async def test_wildcards(nc: Any) -> None:
@@ -236,7 +236,7 @@ async def test_unsubscribe_after_fewer_than_came(nc: Any) -> None:
     for number in range(4):
         await nc.publish(where, b"%d" % number)
     await arrived(sub, 4)
-    got = [(await sub.next_msg()).data for _ in range(4)]
+    got = [(await sub.next_msg(timeout=10)).data for _ in range(4)]
     await sub.unsubscribe(limit=2)
     await nc.publish(where, b"more")
     await settle(nc)
@@ -278,7 +278,7 @@ async def test_pending(nc: Any) -> None:
         await nc.publish(where, b"x" * size)
     await arrived(sub, 3)
     before = (sub.pending_msgs, sub.pending_bytes, sub.delivered)
-    await sub.next_msg()
+    await sub.next_msg(timeout=10)
     assert (before, (sub.pending_msgs, sub.pending_bytes, sub.delivered)) == ((3, 60, 3), (2, 50, 3))
 
 
@@ -293,9 +293,9 @@ async def test_slow_consumer_by_messages(face: Face) -> None:
     told = {(face.kind(error), error.subject, error.sub is sub) for error in found}
     assert told == {("errors.SlowConsumerError", where, True)}
     assert (sub.pending_msgs, sub.delivered) == (5, 12)
-    assert [(await sub.next_msg()).data for _ in range(5)] == [b"%d" % number for number in range(5)]
+    assert [(await sub.next_msg(timeout=10)).data for _ in range(5)] == [b"%d" % number for number in range(5)]
     await nc.publish(where, b"again")
-    assert (await sub.next_msg()).data == b"again"
+    assert (await sub.next_msg(timeout=10)).data == b"again"
 
 
 async def test_slow_consumer_by_bytes(face: Face) -> None:

@@ -147,7 +147,7 @@ async def test_headers_of_several_values(nc: Any) -> None:
     # nats-py: sends one value per name, and returns the last.
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, b"", headers={"a": ["one", "two"]})
-    msg = await sub.next_msg()
+    msg = await sub.next_msg(timeout=10)
     assert (msg.headers, msg.headers_all) == ({"a": "two"}, {"a": ["one", "two"]})
 
 
@@ -155,7 +155,7 @@ async def test_text_is_sent_as_utf_8(nc: Any) -> None:
     # nats-py: bytes only.
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, "\u20ac")
-    assert (await sub.next_msg()).data == "\u20ac".encode()
+    assert (await sub.next_msg(timeout=10)).data == "\u20ac".encode()
 
 
 async def test_an_absent_server_ends_connect(ours: Face) -> None:
@@ -196,7 +196,7 @@ async def test_next_msg_gives_what_had_come_before_close(ours: Face, nc: Any) ->
     await nc.publish(where, b"0")
     await arrived(sub, 1)
     await nc.close()
-    assert (await sub.next_msg()).data == b"0"
+    assert (await sub.next_msg(timeout=10)).data == b"0"
     assert await ours.failure(sub.next_msg()) == "errors.ConnectionClosedError"
 
 

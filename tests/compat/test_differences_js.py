@@ -53,7 +53,7 @@ async def test_configurations_are_never_written_to(ours: Face, js: Any, stream: 
     await js.pull_subscribe(f"{stream}.>", durable="work", config=config)
     assert config.as_dict() == before
     await spread(js, stream, 1)
-    assert [(await sub.next_msg()).data for sub in subs] == [b"0", b"0"]
+    assert [(await sub.next_msg(timeout=10)).data for sub in subs] == [b"0", b"0"]
 
 
 async def test_a_large_fetch_is_split(ours: Face, js: Any) -> None:

@@ -13,7 +13,7 @@ async def sent(nc: Any, headers: dict[str, str]) -> Any:
     """Publish a message with these headers, and return the received headers."""
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, b"x", headers=headers)
-    msg = await sub.next_msg()
+    msg = await sub.next_msg(timeout=10)
     assert msg.data == b"x"
     return msg.headers
 
@@ -66,7 +66,7 @@ async def test_subject_checks_can_be_switched_off(face: Face) -> None:
     nc = await face.connect(skip_subject_validation=True)
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, b"x")
-    assert (await sub.next_msg()).data == b"x"
+    assert (await sub.next_msg(timeout=10)).data == b"x"
     assert await face.failure(nc.subscribe("")) == "errors.BadSubjectError"
 
 

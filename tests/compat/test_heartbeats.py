@@ -37,7 +37,7 @@ async def test_heartbeats_that_stop(face: Face, js: Any, stream: str, proxy: Pul
     proxy.deafens = True
     begin = asyncio.get_running_loop().time()
     error = await face.raised(sub.fetch(batch, timeout=TIMEOUT, heartbeat=0.1))
-    assert 0.9 * TIMEOUT < asyncio.get_running_loop().time() - begin < TIMEOUT + 2
+    assert 0.9 * TIMEOUT < asyncio.get_running_loop().time() - begin < TIMEOUT + 15
     assert proxy.deaf
     assert face.kind(error) == "js.errors.FetchTimeoutError"
     assert str(error).startswith("nats: fetch timeout")
@@ -67,7 +67,7 @@ async def test_heartbeats_that_stop_while_messages_are_there(
 @SIZES
 async def test_a_heartbeat_that_is_too_large(face: Face, js: Any, stream: str, batch: int) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
-    error = await face.raised(sub.fetch(batch, timeout=TIMEOUT, heartbeat=0.8))
+    error = await face.raised(sub.fetch(batch, timeout=TIMEOUT, heartbeat=0.8 * TIMEOUT))
     assert isinstance(error, face.js_errors.APIError)
     assert (error.code, error.description) == (400, "Bad Request - heartbeat value too large")
 

@@ -40,7 +40,7 @@ async def test_unsubscribe_while_iterating(nc: Any) -> None:
 async def test_next_msg_after_unsubscribe(face: Face, nc: Any) -> None:
     sub = await five(nc)
     await sub.unsubscribe()
-    assert [(await sub.next_msg()).data for _ in FIVE] == FIVE
+    assert [(await sub.next_msg(timeout=10)).data for _ in FIVE] == FIVE
     assert await face.failure(sub.next_msg(timeout=0.01)) == "errors.TimeoutError"
 
 

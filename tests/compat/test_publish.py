@@ -34,7 +34,7 @@ async def test_no_answer(face: Face, nc: Any, js: Any) -> None:
     failures = [await face.failure(js.publish(where, b"x", timeout=0.05))]
     failures.append(await face.failure(nc.jetstream(timeout=0.05).publish(where, b"y")))
     assert failures == ["errors.TimeoutError"] * 2
-    assert [(await sub.next_msg()).data for _ in range(2)] == [b"x", b"y"]
+    assert [(await sub.next_msg(timeout=10)).data for _ in range(2)] == [b"x", b"y"]
 
 
 async def test_the_expected_stream(face: Face, js: Any, stream: str) -> None:
@@ -162,11 +162,11 @@ async def test_publish_async_stalls_at_the_limit(face: Face, nc: Any) -> None:
     failure = await face.failure(js.publish_async(where, b"y", wait_stall=0.05))
     assert (failure, js.publish_async_pending()) == ("js.errors.TooManyStalledMsgsError", 2)
     for _ in first:
-        msg = await silent.next_msg()
+        msg = await silent.next_msg(timeout=10)
         await nc.publish(msg.reply, b'{"stream": "S", "seq": 1}')
     assert [(await future).seq for future in first] == [1, 1]
-    third = await js.publish_async(where, b"z", wait_stall=1)
-    msg = await silent.next_msg()
+    third = await js.publish_async(where, b"z", wait_stall=10)
+    msg = await silent.next_msg(timeout=10)
     assert msg.data == b"z"
     await nc.publish(msg.reply, b'{"stream": "S", "seq": 3, "duplicate": true, "domain": "D"}')
     ack = await third

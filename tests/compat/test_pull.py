@@ -45,7 +45,8 @@ async def test_nothing_comes(face: Face, js: Any, stream: str, batch: int) -> No
     begin = loop.time()
     with pytest.raises(face.late):
         await sub.fetch(batch, timeout=0.3)
-    assert 0.2 < loop.time() - begin < 2
+    # The default is 5 s.
+    assert 0.2 < loop.time() - begin < 4.5
     with pytest.raises(asyncio.TimeoutError):
         await sub.fetch(batch, timeout=0.05)
 

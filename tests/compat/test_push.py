@@ -84,7 +84,7 @@ async def test_manual_ack(js: Any, stream: str) -> None:
 async def test_without_a_callback_nothing_is_acknowledged(js: Any, stream: str) -> None:
     await spread(js, stream, 4)
     sub = await js.subscribe(f"{stream}.>")
-    assert [(await sub.next_msg()).data for _ in range(2)] == [b"0", b"1"]
+    assert [(await sub.next_msg(timeout=10)).data for _ in range(2)] == [b"0", b"1"]
     assert (await sub.consumer_info()).num_ack_pending == 4
     iterated = []
     async for msg in sub.messages:
@@ -111,7 +111,7 @@ async def test_durable_resumes_after_resubscribe(js: Any, stream: str) -> None:
     again = await js.subscribe(f"{stream}.>", durable="mine")
     await spread(js, stream, 1)
     # Unacknowledged messages are redelivered after their ack wait; new ones are delivered immediately.
-    assert (await again.next_msg()).data == b"0"
+    assert (await again.next_msg(timeout=10)).data == b"0"
     info = await again.consumer_info()
     assert (info.name, info.config.durable_name, info.ack_floor.stream_seq) == ("mine", "mine", 2)
 
@@ -211,7 +211,7 @@ async def test_filters(face: Face, js: Any, stream: str) -> None:
 async def test_headers_only(js: Any, stream: str) -> None:
     await js.publish(f"{stream}.a", b"12345", headers={"Name": "value"})
     sub = await js.subscribe(f"{stream}.>", headers_only=True)
-    msg = await sub.next_msg()
+    msg = await sub.next_msg(timeout=10)
     assert (msg.data, msg.headers) == (b"", {"Name": "value", "Nats-Msg-Size": "5"})
 
 
@@ -220,7 +220,7 @@ async def test_ordered_consumer(js: Any, stream: str) -> None:
     by_callback = Collector()
     await js.subscribe(f"{stream}.>", ordered_consumer=True, cb=by_callback.callback)
     sub = await js.subscribe(f"{stream}.>", ordered_consumer=True)
-    read = [(await sub.next_msg()).data for _ in range(50)]
+    read = [(await sub.next_msg(timeout=10)).data for _ in range(50)]
     await by_callback.wait(50)
     assert read == by_callback.data == [b"%d" % number for number in range(50)]
     config = (await sub.consumer_info()).config
@@ -230,12 +230,12 @@ async def test_ordered_consumer(js: Any, stream: str) -> None:
 
 async def test_ordered_consumer_is_recreated_after_deletion(js: Any, stream: str) -> None:
     await spread(js, stream, 3)
-    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=0.2)
-    first = [(await sub.next_msg()).data for _ in range(3)]
+    sub = await js.subscribe(f"{stream}.>", ordered_consumer=True, idle_heartbeat=1)
+    first = [(await sub.next_msg(timeout=5)).data for _ in range(3)]
     await js.delete_consumer(stream, (await sub.consumer_info()).name)
     for number in range(3, 6):
         await js.publish(f"{stream}.a", b"%d" % number)
-    rest = [(await sub.next_msg(timeout=8)).data for _ in range(3)]
+    rest = [(await sub.next_msg(timeout=20)).data for _ in range(3)]
     assert first + rest == [b"%d" % number for number in range(6)]
 
 
@@ -284,7 +284,7 @@ async def test_pending_limit_drops_messages_and_reports_slow_consumer(face: Face
     found = await errors.wait(1)
     await arrived(sub, 10)
     assert {face.kind(error) for error in found} == {"errors.SlowConsumerError"}
-    assert [(await sub.next_msg()).data for _ in range(4)] == [b"%d" % number for number in range(4)]
+    assert [(await sub.next_msg(timeout=10)).data for _ in range(4)] == [b"%d" % number for number in range(4)]
 
 
 async def test_unsubscribe(face: Face, js: Any, stream: str) -> None:
@@ -307,7 +307,7 @@ async def test_drain(js: Any, stream: str) -> None:
         got.add(msg)
 
     sub = await js.subscribe(f"{stream}.>", cb=slow, durable="mine")
-    await got.wait(1)
+    await arrived(sub, 10)
     await sub.drain()
     assert got.data == [b"%d" % number for number in range(10)]
 

@@ -18,6 +18,7 @@ async def test_reconnect(face: Face, own_server: NatsServer) -> None:
     nc = await face.connect(
         own_server.url,
         reconnect_time_wait=0.02,
+        max_reconnect_attempts=-1,
         disconnected_cb=order.named("disconnected"),
         reconnected_cb=order.named("reconnected"),
         closed_cb=order.named("closed"),

@@ -53,7 +53,7 @@ async def test_half_a_second_by_default(face: Face, nc: Any) -> None:
     begin = loop.time()
     failure = await face.failure(nc.request(where))
     assert failure == "errors.TimeoutError"
-    assert 0.4 < loop.time() - begin < 3
+    assert 0.4 < loop.time() - begin < 10
 
 
 async def test_headers_of_a_request(face: Face) -> None:
@@ -105,19 +105,19 @@ async def test_a_cancelled_request(face: Face, nc: Any) -> None:
 async def test_respond(face: Face, nc: Any) -> None:
     got = await nc.subscribe(where := subject())
     asking = asyncio.create_task(nc.request(where, b"question", timeout=5))
-    await (await got.next_msg()).respond(b"answer")
+    await (await got.next_msg(timeout=10)).respond(b"answer")
     assert (await asking).data == b"answer"
     await nc.publish(where, b"no reply subject")
-    assert await face.failure(functools.partial((await got.next_msg()).respond, b"")) == "errors.Error"
+    assert await face.failure(functools.partial((await got.next_msg(timeout=10)).respond, b"")) == "errors.Error"
 
 
 async def test_a_reply_subject_of_one_s_own(nc: Any) -> None:
     inbox = nc.new_inbox()
     answers, questions = await nc.subscribe(inbox), await nc.subscribe(where := subject())
     await nc.publish(where, b"question", reply=inbox)
-    question = await questions.next_msg()
+    question = await questions.next_msg(timeout=10)
     await nc.publish(question.reply, b"answer")
-    assert (question.reply, (await answers.next_msg()).data) == (inbox, b"answer")
+    assert (question.reply, (await answers.next_msg(timeout=10)).data) == (inbox, b"answer")
 
 
 async def test_requests_do_not_leave_subscriptions(face: Face) -> None:
@@ -133,7 +133,7 @@ async def test_requests_do_not_leave_subscriptions(face: Face) -> None:
 async def test_core_messages_cannot_be_acknowledged(face: Face, nc: Any) -> None:
     sub = await nc.subscribe(where := subject())
     await nc.publish(where, b"")
-    msg = await sub.next_msg()
+    msg = await sub.next_msg(timeout=10)
     kinds = [await face.failure(verb) for verb in (msg.ack, msg.nak, msg.term, msg.in_progress, msg.ack_sync)]
     assert kinds == ["errors.NotJSMessageError"] * 5
     with pytest.raises(face.errors.NotJSMessageError):

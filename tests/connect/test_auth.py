@@ -218,14 +218,14 @@ async def test_credentials_file_is_read_again_after_expiry(
 ) -> None:
     """The server closes the connection when its JWT expires; the renewed file makes the reconnect succeed."""
     key, file = new_key(), tmp_path / "user.creds"
-    # JWTs expire at whole seconds.
-    file.write_text(operator.creds(key, exp=int(time.time()) + 2))
     with NatsServer(config=operator.config, jetstream=False) as server:
+        # JWTs expire at whole seconds.
+        file.write_text(operator.creds(key, exp=int(time.time()) + 5))
         async with await jetarrow.connect(
             server.url, user_credentials=str(file), reconnect_time_wait=0.1, **record.options()
         ) as nc:
             file.write_text(operator.creds(key))
-            await record.wait_for("reconnected")
+            await record.wait_for("reconnected", timeout=30)
             await nc.flush()
         assert record.turns == ["disconnected", "reconnected", "disconnected", "closed"]
         assert any(isinstance(error, errors.AuthorizationError) and "expired" in str(error) for error in record.errors)

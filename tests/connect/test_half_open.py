@@ -15,8 +15,9 @@ from jetarrow.server import NatsServer
 
 from ..tools import connections, free_port, until
 
-# Seconds. A third one, beyond the two in which a connection is found dead, is left to the machine.
+# Seconds. A connection is found dead within two; five more are left to the machine.
 INTERVAL = 1.0
+MOST = 2 * INTERVAL + 5
 
 
 async def test_half_open_connection_is_detected_within_two_ping_intervals(own_server: NatsServer, record: Any) -> None:
@@ -25,12 +26,12 @@ async def test_half_open_connection_is_detected_within_two_ping_intervals(own_se
         own_server.pause()
         begin = time.monotonic()
         try:
-            await record.wait_for("disconnected", timeout=10)
-            assert time.monotonic() - begin < 3 * INTERVAL
+            await record.wait_for("disconnected", timeout=30)
+            assert time.monotonic() - begin < MOST
             assert isinstance(record.errors[0], errors.StaleConnectionError)
         finally:
             own_server.resume()
-        await record.wait_for("reconnected", timeout=10)
+        await record.wait_for("reconnected", timeout=30)
         await nc.flush()
 
 
@@ -47,21 +48,21 @@ async def test_half_open_connection_is_detected_while_publishing(own_server: Nat
 
         pouring = asyncio.create_task(pour())
         try:
-            await record.wait_for("disconnected", timeout=10)
-            assert time.monotonic() - begin < 3 * INTERVAL
+            await record.wait_for("disconnected", timeout=30)
+            assert time.monotonic() - begin < MOST
         finally:
             own_server.resume()
             pouring.cancel()
         with pytest.raises((asyncio.CancelledError, errors.OutboundBufferLimitError)):
             await pouring
-        await record.wait_for("reconnected", timeout=10)
+        await record.wait_for("reconnected", timeout=30)
 
 
 async def test_idle_connection_remains_connected(own_server: NatsServer, record: Any) -> None:
     async with await jetarrow.connect(
-        own_server.url, ping_interval=0.1, max_outstanding_pings=1, **record.options()
+        own_server.url, ping_interval=1, max_outstanding_pings=1, **record.options()
     ) as nc:
-        await asyncio.sleep(1)
+        await asyncio.sleep(3)
         assert record.seen == []
         assert nc.is_connected
 

@@ -57,6 +57,7 @@ async def test_five_hundred_clients_spread_over_the_jitter(own_server: NatsServe
     print(f"jitter {jitter} s: {spread:.2f} s, {sorted(histogram.items())}")
     if jitter:
         assert spread >= 0.9 * jitter
-        assert max(histogram.values()) < CLIENTS / 2
+        # Without jitter nearly all are in one.
+        assert max(histogram.values()) < 0.9 * CLIENTS
     else:
         assert spread < JITTER + took

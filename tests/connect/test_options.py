@@ -219,9 +219,9 @@ async def test_stats_equal_those_of_nats_py(nats_url: str) -> None:
 
 
 async def test_concurrent_flushes_return(nats_url: str) -> None:
-    async with await jetarrow.connect(nats_url, ping_interval=0.05) as nc:
+    async with await jetarrow.connect(nats_url, ping_interval=0.5) as nc:
         for _ in range(20):
-            await asyncio.gather(*(nc.flush(5) for _ in range(20)))
+            await asyncio.gather(*(nc.flush(30) for _ in range(20)))
 
 
 async def test_flush_with_paused_server_times_out(own_server: NatsServer) -> None:

@@ -47,7 +47,7 @@ async def test_requests_without_permission_are_listed_as_not_checked() -> None:
     """
     with NatsServer(config=config) as server:
         async with await jetarrow.connect(server.url, user="app", password="pw", error_cb=ignore) as nc:
-            js = nc.jetstream(timeout=0.3)
+            js = nc.jetstream()
             for name in "PQ":
                 await js.add_stream(name=name, subjects=[name])
                 await js.add_consumer(name, durable_name="C", deliver_subject="to.me")

@@ -136,6 +136,8 @@ def test_another_program_takes_over_in_order(
         publish(js, 5, range(100, 120))
         wait_until(lambda: second.batches)
     wait_until(lambda: is_empty(js), 60)
+    if how == "stop":
+        wait_until(lambda: first.batches[0]["error"])
     first.kill()
     second.close()
     if how == "stop":

@@ -98,7 +98,7 @@ async def test_a_removed_member_hands_over_its_partitions(source: JetStreamConte
             return await filters_of(source, "m2") == everything
 
         await until(is_shared)
-        assert time.monotonic() - start < ACK_WAIT + 2 + 3  # and 3 s of a busy machine
+        assert time.monotonic() - start < ACK_WAIT + 2 + 15  # and 15 s of a busy machine
         assert await filters_of(source, "m1") == []
         await publish(source, 7, 1, 3)
         await until(lambda: len(first.handled) + len(second.handled) == 28)

@@ -97,7 +97,7 @@ async def test_each_partition_has_one_consumer_after_each_change(source: JetStre
                 # The server itself refuses overlaps in a work queue.
                 return set(found) == expected and sorted(subjects) == everything
 
-            await asyncio.wait_for(until(is_shared), ACK_WAIT + 2 + 5)  # and 5 s of a busy machine
+            await asyncio.wait_for(until(is_shared), ACK_WAIT + 2 + 15)  # and 15 s of a busy machine
         await until(lambda: is_empty(source))
     finally:
         for process in processes:

@@ -21,12 +21,15 @@ from jetarrow.server import NatsServer
 from ..tools import until
 from .tools import ACK_WAIT, elastic, iterating, member, publish, texts
 
+# An ack_wait, in seconds, that outlasts the pauses of a busy machine.
+LONG = 4.0
+
 
 async def test_batches_have_one_partition_each_and_subjects_without_it(orders: JetStreamContext) -> None:
     await elastic(orders, "m1")
     await publish(orders, 7, range(3))
     seen = 0
-    async with member(orders) as one, iterating(one) as batches:
+    async with member(orders, ack_wait=30) as one, iterating(one) as batches:
         assert one.partitions == [0, 1, 2, 3, 4, 5]
         while seen < 21:
             batch = await anext(batches)
@@ -72,7 +75,7 @@ async def test_later_rows_of_a_partition_wait_for_a_rejected_one(orders: JetStre
     await elastic(orders, "m1")
     await publish(orders, 1, range(12))
     await publish(orders, 7, range(12, 13))
-    async with member(orders) as one, iterating(one, rows=4) as batches:
+    async with member(orders, ack_wait=30) as one, iterating(one, rows=4) as batches:
         # k0 is in partition 4.
         order: list[str] = []
         others: list[str] = []
@@ -118,11 +121,11 @@ async def test_a_dropped_batch_is_redelivered_before_later_rows(orders: JetStrea
 
 async def test_one_of_two_programs_of_a_member_reads(orders: JetStreamContext) -> None:
     await elastic(orders, "m1")
-    async with member(orders) as one, iterating(one) as first:
+    async with member(orders, ack_wait=30) as one, iterating(one) as first:
         await publish(orders, 7, range(1))
         await texts(first, 7)
         created = (await orders.consumer_info("ORDERS-G", "m1")).created
-        async with member(orders) as two, iterating(two) as second:
+        async with member(orders, ack_wait=30) as two, iterating(two) as second:
             waiting = asyncio.ensure_future(texts(second, 1))
             for number in range(1, 4):
                 await publish(orders, 1, range(number, number + 1))
@@ -163,10 +166,15 @@ async def test_a_hang_of_the_program_refuses_its_acks(orders: JetStreamContext) 
 async def test_long_work_keeps_pin_and_messages(orders: JetStreamContext) -> None:
     await elastic(orders, "m1")
     await publish(orders, 1, range(3))
-    async with member(orders) as one, member(orders) as other, iterating(one) as batches, iterating(other) as others:
+    async with (
+        member(orders, ack_wait=LONG) as one,
+        member(orders, ack_wait=LONG) as other,
+        iterating(one) as batches,
+        iterating(other) as others,
+    ):
         batch = await anext(batches)
         waiting = asyncio.ensure_future(texts(others, 1))
-        await asyncio.sleep(3 * ACK_WAIT)
+        await asyncio.sleep(1.5 * LONG)
         await batch.ack_sync()
         assert not waiting.done()
         waiting.cancel()
@@ -226,12 +234,12 @@ def test_members_without_a_loop(own_server: NatsServer) -> None:
             "ORDERS", "G", partitions=6, filter="orders.*", partition_by=[1], members=["m1"]
         )
         orders.publish_batch("orders.k0", [b"1", b"2", b"3"]).raise_for_errors()
-        with orders.consumer_group("ORDERS", "G", member="m1", ack_wait=ACK_WAIT) as one:
+        with orders.consumer_group("ORDERS", "G", member="m1", ack_wait=LONG) as one:
             found = []
             for batch in one.batches(rows=2, seconds=0.05):
                 found += [message.data for message in batch]
                 # Longer than the pinned time: a thread keeps pin and messages.
-                time.sleep(1.5 * ACK_WAIT)
+                time.sleep(1.5 * LONG)
                 batch.ack_sync()
                 assert batch.partition == 4
                 if len(found) == 3:

@@ -294,7 +294,7 @@ async def test_a_handle_by_hand(kv: KeyValue, js: JetStreamContext, bucket: str)
 async def test_a_server_that_does_not_answer(own_server: NatsServer, own: JetStreamContext) -> None:
     kv = await own.create_key_value(bucket="B")
     await kv.put("a", b"1")
-    js = own._nc.jetstream(timeout=0.3)  # type: ignore[attr-defined]
+    js = own._nc.jetstream(timeout=2)  # type: ignore[attr-defined]
     kv = await js.key_value("B")
     own_server.pause()
     try:

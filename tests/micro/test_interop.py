@@ -68,9 +68,9 @@ async def test_nats_py_and_nats_tool_parse_our_responses(nc: Client, nats_url: s
         await nc.flush()
 
         async def asked(verb: str) -> Any:
-            return json.loads((await theirs.request(f"$SRV.{verb}.ours", b"")).data)
+            return json.loads((await theirs.request(f"$SRV.{verb}.ours", b"", timeout=20)).data)
 
-        assert (await theirs.request("g.echo", b"x")).data == b"x"
+        assert (await theirs.request("g.echo", b"x", timeout=20)).data == b"x"
         assert nats.micro.service.ServicePing.from_dict(await asked("PING")).id == service.id
         info = nats.micro.service.ServiceInfo.from_dict(await asked("INFO"))
         assert (info.description, info.endpoints[0].subject) == ("a text", "g.echo")
@@ -92,10 +92,10 @@ async def test_responses_of_nats_py_are_parsed(nc: Client, nats_url: str) -> Non
     await service.add_endpoint(name="echo", subject="theirs.echo", handler=echo)
     # Another connection: the request must not precede nats-py's subscriptions.
     await settle(theirs)
-    assert (await nc.request("theirs.echo", b"x")).data == b"x"
+    assert (await nc.request("theirs.echo", b"x", timeout=20)).data == b"x"
 
     async def asked(verb: str) -> Any:
-        return json.loads((await nc.request(f"$SRV.{verb}.theirs", b"")).data)
+        return json.loads((await nc.request(f"$SRV.{verb}.theirs", b"", timeout=20)).data)
 
     assert ServicePing.from_dict(await asked("PING")).id == service.id
     info = ServiceInfo.from_dict(await asked("INFO"))
@@ -116,7 +116,7 @@ async def test_responses_of_go_are_parsed(nc: Client, served: str) -> None:
     await until(there)
 
     async def asked(verb: str) -> Any:
-        return json.loads((await nc.request(f"$SRV.{verb}.{served}", b"")).data)
+        return json.loads((await nc.request(f"$SRV.{verb}.{served}", b"", timeout=20)).data)
 
     assert ServicePing.from_dict(await asked("PING")).name == served
     info = ServiceInfo.from_dict(await asked("INFO"))

@@ -40,7 +40,7 @@ async def asked(nc: Client, subject: str) -> dict[str, Any]:
 async def test_endpoint_answers_requests(nc: Client) -> None:
     async with await add_service(nc, name="svc", version="1.0.0") as service:
         await service.add_endpoint(name="echo", handler=echo)
-        answer = await nc.request("echo", b"data", headers={"A": "1"})
+        answer = await nc.request("echo", b"data", headers={"A": "1"}, timeout=20)
         assert (answer.data, answer.headers) == (b"data", {"A": "1"})
         seen: list[Any] = []
 
@@ -49,7 +49,7 @@ async def test_endpoint_answers_requests(nc: Client) -> None:
             await request.respond("text")
 
         await service.add_endpoint("look", look, subject="a.*.c")
-        assert (await nc.request("a.b.c", b"x")).data == b"text"
+        assert (await nc.request("a.b.c", b"x", timeout=20)).data == b"text"
         assert seen == [("a.b.c", b"x", None)]
     with pytest.raises(NoRespondersError):
         await nc.request("echo", b"", timeout=5)
@@ -90,8 +90,8 @@ async def test_service_answers_stats(nc: Client) -> None:
         await service.add_endpoint("echo", echo)
         await service.add_endpoint("fails", fails)
         for _ in range(3):
-            await nc.request("echo", b"")
-        await nc.request("fails", b"")
+            await nc.request("echo", b"", timeout=20)
+        await nc.request("fails", b"", timeout=20)
         stats = await asked(nc, "$SRV.STATS.counts")
         assert stats["type"] == "io.nats.micro.v1.stats_response"
         one, two = stats["endpoints"]
@@ -128,14 +128,14 @@ async def test_handler_errors_are_sent_as_error_responses(nc: Client) -> None:
         await service.add_endpoint("do", handle)
 
         async def headers(data: bytes) -> dict[str, str]:
-            return dict((await nc.request("do", data)).headers or {})
+            return dict((await nc.request("do", data, timeout=20)).headers or {})
 
         assert await headers(b"service") == {"Nats-Service-Error": "not here", "Nats-Service-Error-Code": "404"}
         assert service.stats().endpoints[0].last_error == "404:not here"
         found = await headers(b"other")
         assert found["Nats-Service-Error-Code"] == "500"
         assert "RuntimeError" in found["Nats-Service-Error"]
-        answer = await nc.request("do", b"told")
+        answer = await nc.request("do", b"told", timeout=20)
         assert answer.data == b"more"
         assert answer.headers == {"A": "1", "Nats-Service-Error": "pay first", "Nats-Service-Error-Code": "402"}
         assert await headers(b"fine") == {}
@@ -150,7 +150,7 @@ async def test_message_without_reply_subject_counts_as_error(nc: Client) -> None
         await nc.publish("echo", b"x")
         await until(lambda: service.stats().endpoints[0].num_errors == 1)
         assert service.stats().endpoints[0].last_error == "ValueError('no reply subject set: not a request')"
-        assert (await nc.request("echo", b"y")).data == b"y", "it goes on"
+        assert (await nc.request("echo", b"y", timeout=20)).data == b"y", "it goes on"
 
 
 async def test_group_name_prefixes_endpoint_subjects(nc: Client) -> None:
@@ -174,7 +174,7 @@ async def test_group_name_prefixes_endpoint_subjects(nc: Client) -> None:
             ("top", "top", "svc"),
         ]
         for _, subject, _ in found:
-            assert (await nc.request(subject, b"x")).data == b"x"
+            assert (await nc.request(subject, b"x", timeout=20)).data == b"x"
 
 
 async def test_instances_share_requests_of_queue_group(nc: Client) -> None:
@@ -183,7 +183,7 @@ async def test_instances_share_requests_of_queue_group(nc: Client) -> None:
         await service.add_endpoint("shared", echo)
         await service.add_endpoint("each", echo, queue_group_disabled=True)
     for _ in range(60):
-        await nc.request("shared", b"")
+        await nc.request("shared", b"", timeout=20)
     counts = [service.stats().endpoints[0].num_requests for service in services]
     assert sum(counts) == 60
     await nc.publish("each", b"x")

@@ -74,7 +74,7 @@ async def test_what_stays_is_an_error(
     js: JetStreamContext, filled: str, registry: RegistryServer, answer: Answer, code: int | None, text: str
 ) -> None:
     registry.prepared["/schemas/ids/1"] = [answer] * 1000
-    error = await failure(js, filled, jetarrow.SchemaRegistry(registry.url, timeout=0.5))
+    error = await failure(js, filled, jetarrow.SchemaRegistry(registry.url, timeout=3))
     assert f"schema registry {registry.url}: no answer to use about schema 1: " in str(error)
     assert text in str(error)
     assert "Main.java" not in str(error)
@@ -83,7 +83,7 @@ async def test_what_stays_is_an_error(
 
 
 async def test_a_failure_is_not_kept(js: JetStreamContext, filled: str, registry: RegistryServer) -> None:
-    place = jetarrow.SchemaRegistry(registry.url, timeout=0.2)
+    place = jetarrow.SchemaRegistry(registry.url, timeout=10)
     registry.prepared["/schemas/ids/1"] = [Answer(403)]
     await failure(js, filled, place)
     assert await read(js, filled, place) == TABLE.to_pylist()
@@ -91,7 +91,7 @@ async def test_a_failure_is_not_kept(js: JetStreamContext, filled: str, registry
 
 async def test_no_registry_there(js: JetStreamContext, filled: str, closed_port: int) -> None:
     url = f"http://127.0.0.1:{closed_port}"
-    error = await failure(js, filled, jetarrow.SchemaRegistry(url, timeout=0.3))
+    error = await failure(js, filled, jetarrow.SchemaRegistry(url, timeout=3))
     assert (error.url, error.status) == (url, None)
     assert "refused" in str(error)
 

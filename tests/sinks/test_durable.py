@@ -77,7 +77,7 @@ async def test_committed_but_not_acknowledged(js: JetStreamContext, queue: str, 
 
 async def test_delivered_to_a_writer_that_was_killed(js: JetStreamContext, queue: str, tmp_path: Path) -> None:
     """They come after later ones, and are not taken for old ones."""
-    await js.add_consumer(queue, durable_name="archive", ack_policy="explicit", ack_wait=2)
+    await js.add_consumer(queue, durable_name="archive", ack_policy="explicit", ack_wait=5)
     await fill(js, queue, 6)
     lost = await (await js.pull_subscribe_bind("archive", queue)).fetch_batch(5)
     assert len(lost) == 5

@@ -234,11 +234,13 @@ async def test_a_commit_whose_last_word_was_not_heard(
 
 
 async def test_over_a_restart_of_the_server(own: JetStreamContext, own_server: NatsServer, tmp_path: Path) -> None:
-    own = own._nc.jetstream(timeout=0.5)  # type: ignore[attr-defined]  # its client
     await own.add_stream(name="S", subjects=["S.>"])
     await fill(own, "S", 11)
-    async with own.to_parquet("S", tmp_path, follow=True, seconds=0.2) as sink:
-        assert (await sink.step()).rows == 10
+    short = own._nc.jetstream(timeout=2)  # type: ignore[attr-defined]  # its client
+    async with short.to_parquet("S", tmp_path, follow=True, seconds=0.2) as sink:
+        done = 0
+        while done < 10:
+            done += (await sink.step()).rows
         own_server.kill()
         assert (await sink.step()).rows == 0
         await asyncio.to_thread(own_server.start)
@@ -277,9 +279,9 @@ async def test_cancelled_while_it_is_opened(
 
 async def test_closed_while_the_server_is_frozen(own: JetStreamContext, own_server: NatsServer, tmp_path: Path) -> None:
     """The wait for more rows ends; those that came are committed."""
-    own = own._nc.jetstream(timeout=1)  # type: ignore[attr-defined]  # its client
     await own.add_stream(name="S", subjects=["S.>"])
     (await own.publish_batch("S.a", [bytes(1000)] * 60_000)).raise_for_errors()
+    short = own._nc.jetstream(timeout=3)  # type: ignore[attr-defined]  # its client
     frozen = asyncio.Event()
 
     def told(*_: object) -> None:
@@ -287,7 +289,7 @@ async def test_closed_while_the_server_is_frozen(own: JetStreamContext, own_serv
             own_server.pause()
             frozen.set()
 
-    sink = own.to_parquet("S", tmp_path, follow=True, seconds=600, progress=told)
+    sink = short.to_parquet("S", tmp_path, follow=True, seconds=600, progress=told)
     running = asyncio.ensure_future(sink.run())
     await asyncio.wait_for(frozen.wait(), 30)
     try:

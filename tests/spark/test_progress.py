@@ -55,7 +55,13 @@ def test_a_query(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:
     name = streams.new()
     streams.publish(name, [b"x"] * 25)
     heard: list[tuple[str, list[StreamProgress]]] = []
-    listener = jetarrow.spark.listener(lambda query, found: heard.append((query, found)))
+
+    def hear(query: str, found: list[StreamProgress]) -> None:
+        # Events of an earlier test's query may be late.
+        if query == "behind":
+            heard.append((query, found))
+
+    listener = jetarrow.spark.listener(hear)
     spark.streams.addListener(listener)
     options = {"servers": streams.url, "stream": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "10"}
     rows = spark.readStream.format("jetstream").options(**options).load()
@@ -66,7 +72,6 @@ def test_a_query(spark: SparkSession, streams: Streams, tmp_path: Path) -> None:
         wait_until(lambda: len(heard) >= 3)
         (last,) = jetarrow.spark.progress(running)
         assert (last.stream, last.offset, last.latest, last.lag) == (name, 26, 26, 0)
-        assert [query for query, _ in heard[:3]] == ["behind"] * 3
         found = [one for _, (one,) in heard[:3]]
         assert [(one.offset, one.lag) for one in found] == [(11, 15), (21, 5), (26, 0)]
         assert all(one.rate > 0 for one in found)

@@ -92,7 +92,7 @@ def test_a_server_that_does_not_answer(here: Here) -> None:
             here.plan("A", connectTimeoutMs=500)
         with pytest.raises(NoServersError, match=r"no answer within 0\.5 s"):
             here.stream("A", connectTimeoutMs=500).initialOffset()
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < 10
 
 
 def test_credentials(spark: SparkSession) -> None:

@@ -145,8 +145,8 @@ def test_replaced_secret_is_used_at_the_next_connect(
 def test_an_expired_jwt_can_be_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JETARROW_SECRET_DIRS", str(tmp_path))
     operator, key, file = Operator(), NKey("U"), tmp_path / "user.creds"
-    file.write_text(operator.creds(key, exp=int(time.time()) + 3))
     with NatsServer(config=operator.config, jetstream=False) as server:
+        file.write_text(operator.creds(key, exp=int(time.time()) + 6))
         given = options(servers=server.url, credsSecret=f"file:{file}")
         with connect(given) as client:
             file.write_text(operator.creds(key))

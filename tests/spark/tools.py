@@ -138,7 +138,7 @@ class Streams:
 
         async def work(js: JetStreamContext) -> dict[str, Any]:
             payload = json.dumps(body).encode() if body else b""
-            answer: dict[str, Any] = json.loads((await js._nc.request(f"$JS.API.{what}", payload)).data)
+            answer: dict[str, Any] = json.loads((await js._nc.request(f"$JS.API.{what}", payload, timeout=30)).data)
             assert "error" not in answer, answer["error"]
             return answer
 

@@ -225,7 +225,7 @@ def test_calls_listed_as_non_blocking_return_from_a_frozen_server(server: NatsSe
     at = Setting("LOCAL", server.url, server.pid)
     nc, js, stream = at.nc, at.js, at.stream
     messages = at.sub.fetch(8)
-    batch = at.sub.fetch_batch(2, timeout=0.1)
+    batch = at.sub.fetch_batch(2, min_messages=2, timeout=10)
     assert len(batch.to_pandas()) == len(batch.to_polars()) == 2  # Importing the libraries takes long.
     core, events, reader = nc.subscribe("a"), js.advisories().__enter__(), js.read(stream)
     kv = js.create_key_value(bucket="LOCAL")

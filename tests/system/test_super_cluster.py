@@ -43,11 +43,13 @@ def servers() -> Iterator[dict[str, NatsServer]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_servers_of_all_clusters_answer(servers: dict[str, NatsServer], name: str) -> None:
     with jetarrow.sync.connect(servers[name].url, **USER) as nc:
-        system = nc.system()
+        # Limits that no call reaches: the number of servers is known.
+        everyone = nc.system(timeout=60, stall=30)
         for verb in VERBS:
-            answers = getattr(system, verb)()
+            answers = getattr(everyone, verb)()
             assert [answer.server.name for answer in answers] == NAMES, verb
             assert answers.missing == 0
+        system = nc.system(stall=2)
         assert [answer.server.name for answer in system.varz(domain="leaf")] == ["leaf0"]
         assert [answer.server.name for answer in system.ping(cluster="B")] == ["b0"]
         assert [answer.server.name for answer in nc.system(timeout=1).jsz(leader_only=True)] == ["leaf0"]
@@ -73,11 +75,11 @@ async def test_traces_cross_gateways_and_leaf_nodes(servers: dict[str, NatsServe
 
         await until(has_reached_all, 30)
         for _ in range(20):
-            found = await nc.trace("far")
+            found = await nc.trace("far", timeout=60)
             assert found.is_complete
             kinds = {(event.server, event.kind) for event in found if event.event == "ingress"}
             assert kinds == {("a0", "client"), ("b0", "gateway"), ("leaf0", "leafnode")}
-        found = await on_leaf.trace("far")
+        found = await on_leaf.trace("far", timeout=60)
         assert [(event.server, event.hop) for event in found if event.event == "ingress"] == [
             ("leaf0", ""),
             ("a0", "1"),

@@ -40,7 +40,7 @@ async def test_every_server_answers_every_verb(admin: Client, verb: str) -> None
     assert {type(answer.data) for answer in answers} == {
         ServerStats if verb == "ping" else getattr(models, verb.capitalize())
     }
-    assert all(0 < answer.rtt < 1 for answer in answers)
+    assert all(0 < answer.rtt < 30 for answer in answers)
     assert all(answer.server.cluster == "C" and answer.server.jetstream for answer in answers)
 
 
@@ -54,7 +54,7 @@ async def test_one_server_answers_by_name_and_by_id(admin: Client, verb: str) ->
 
 def test_sync_has_the_same_answers(servers: dict[str, NatsServer]) -> None:
     with jetarrow.sync.connect(servers["n0"].url, **USER) as nc:
-        system = nc.system(timeout=5)
+        system = nc.system(**LONG)
         assert repr(system) == f"<System at {servers['n0'].url}>"
         for verb in VERBS:
             assert [answer.server.name for answer in getattr(system, verb)()] == NAMES
@@ -298,7 +298,7 @@ def mortal() -> Iterator[dict[str, NatsServer]]:
 
 async def test_stopped_and_killed_servers_are_missing(mortal: dict[str, NatsServer]) -> None:
     async with await jetarrow.connect(mortal["n0"].url, **USER) as nc:
-        system = nc.system(timeout=60, stall=0.3)
+        system = nc.system(timeout=60, stall=1.5)
         (n2,) = await system.ping(server="n2")
         mortal["n2"].pause()
         for call in (system.ping, system.varz, lambda: system.connz(cluster="C")):

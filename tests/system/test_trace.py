@@ -31,9 +31,10 @@ def rows(trace: Trace, *names: str) -> list[Row]:
 @pytest.fixture
 async def js(app: Client, servers: dict[str, NatsServer]) -> AsyncIterator[JetStreamContext]:
     """A context on n0, and the stream TRACED on n1."""
-    js = app.jetstream(timeout=1)
+    js = app.jetstream(timeout=20)
     await js.add_stream(name="TRACED", subjects=["traced.>"], num_replicas=3)
-    stream = js.stream("TRACED")
+    # A request has no answer during an election.
+    stream = app.jetstream(timeout=1).stream("TRACED")
 
     async def led_by_n1() -> bool:
         with suppress(Error):  # during an election
@@ -91,7 +92,7 @@ async def test_deliver_delivers_and_stores(app: Client, js: JetStreamContext) ->
     sub = await subscribed(app, "traced.b")
     found = await app.trace("traced.b", "text", headers={"Note": ["a", "b"]}, deliver=True)
     assert {"ingress", "egress", "jetstream"} <= {event.event for event in found}
-    msg = await sub.next_msg()
+    msg = await sub.next_msg(timeout=10)
     assert (msg.data, msg.headers_all["Note"]) == (b"text", ["a", "b"])
     stored = await js.get_msg("TRACED", 1)
     assert stored.data == b"text"

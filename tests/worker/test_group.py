@@ -62,7 +62,7 @@ def test_members_handle_all_in_the_order_of_each_key(
             raise ValueError("once")
         seen.add(message.subject, message.data)
 
-    options: dict[str, Any] = {"durable": None, "group": "G", "ack_wait": 2.0, "dead_letter": f"dead.{stream}"}
+    options: dict[str, Any] = {"durable": None, "group": "G", "ack_wait": 10.0, "dead_letter": f"dead.{stream}"}
     with (
         running(face, nats_url, stream, handler=handle, member="m1", retry=QUICK, **options),
         running(face, nats_url, stream, handler=handle, member="m2", retry=QUICK, **options),
@@ -85,7 +85,7 @@ def test_rejected_messages_are_dead_letters(
         if message.data == b"5":
             raise Reject("five")
 
-    options: dict[str, Any] = {"durable": None, "group": "G", "ack_wait": 2.0, "dead_letter": f"dead.{stream}"}
+    options: dict[str, Any] = {"durable": None, "group": "G", "ack_wait": 10.0, "dead_letter": f"dead.{stream}"}
     with (
         running(face, nats_url, stream, handler=handle, member="m1", **options),
         running(face, nats_url, stream, handler=handle, member="m2", **options),
@@ -110,7 +110,7 @@ def test_batches_belong_to_one_partition(
             seen.add(subject, data)
             partitions[subject].add(batch.partition)
 
-    options: dict[str, Any] = {"durable": None, "group": "G", "ack_wait": 4.0, "dead_letter": f"dead.{stream}"}
+    options: dict[str, Any] = {"durable": None, "group": "G", "ack_wait": 10.0, "dead_letter": f"dead.{stream}"}
     with (
         running(face, nats_url, stream, batch_handler=handle, member="m1", seconds=0.1, **options),
         running(face, nats_url, stream, batch_handler=handle, member="m2", seconds=0.1, **options),

@@ -12,6 +12,7 @@ import jetarrow
 from jetarrow import errors
 from jetarrow.server import NatsServer
 
+from ..conftest import EAGER
 from ..survive.tools import Restarts
 from ..tools import store
 from .figures import Figure, said
@@ -27,7 +28,7 @@ async def fetch(server: NatsServer, count: int, kills: int, confirm: bool) -> li
     restarts = Restarts(server)
     at = [count * kill // (kills + 1) for kill in range(1, kills + 1)]
     rng = random.Random(1)
-    async with await jetarrow.connect(server.url, error_cb=quiet) as nc:
+    async with await jetarrow.connect(server.url, error_cb=quiet, **EAGER) as nc:
         js = nc.jetstream()
         await js.add_stream(name="S", subjects=["s.>"])
         await store(js, "s.a", [bytes(100)] * count)

@@ -86,7 +86,7 @@ async def pulled(js: JetStreamContext) -> None:
     print(f"fetched {len(msgs)}")
     msgs = await pull_sub.fetch(batch_size=1, timeout=30.0)
     if msgs:
-        await msgs[0].nak(delay=0.1)
+        await msgs[0].nak(delay=2)
     tries = []
     async for msg in pull_sub.messages():
         try:

@@ -43,7 +43,7 @@ async def consume(js: JetStreamContext) -> None:
     await sub.unsubscribe()
     again = await js.subscribe("orders.>", durable="my-processor")
     await js.publish("orders.new", b"third")
-    print(f"it goes on with {(await again.next_msg()).data.decode()}")
+    print(f"it goes on with {(await again.next_msg(timeout=10)).data.decode()}")
 
     pull_sub = await js.pull_subscribe("orders.>", durable="pull-consumer")
     msgs = await pull_sub.fetch(10, timeout=5)
@@ -86,11 +86,11 @@ async def replay(js: JetStreamContext) -> None:
     }
     for name, options in policies.items():
         sub = await js.subscribe("orders.>", **options)
-        print(f"from {name}: {(await sub.next_msg()).metadata.sequence.stream}")
+        print(f"from {name}: {(await sub.next_msg(timeout=10)).metadata.sequence.stream}")
         await sub.unsubscribe()
     sub = await js.subscribe("orders.>", deliver_policy=DeliverPolicy.NEW)
     ack = await js.publish("orders.new", b"new")
-    print(f"from new: {(await sub.next_msg()).metadata.sequence.stream == ack.seq}")
+    print(f"from new: {(await sub.next_msg(timeout=10)).metadata.sequence.stream == ack.seq}")
 
 
 async def share(js: JetStreamContext) -> None:

@@ -45,8 +45,8 @@ async def rejected_messages_come_again(case: Case) -> None:
     again = await consumer.next(max_wait=5)
     case.note("again", (again.data, again.metadata.num_delivered, again.metadata.sequence.stream))
     await again.ack()
-    await two.nak_with_delay(0.3)
     begin = time.monotonic()
+    await two.nak_with_delay(0.3)
     later = await consumer.next(max_wait=5)
     case.note("later", (later.data, later.metadata.num_delivered, time.monotonic() - begin > 0.2))
 

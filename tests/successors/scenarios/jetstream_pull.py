@@ -34,12 +34,12 @@ async def fetch(case: Case) -> None:
     batch = await consumer.fetch(max_messages=3, max_wait=5)
     case.note("messages", [_fields(message) async for message in batch])
     case.note("error", batch.error)
-    rest = await consumer.fetch(max_messages=10, max_wait=0.2)
+    rest = await consumer.fetch(max_messages=10, max_wait=1.5)
     case.note("rest", await _all(rest))
     case.note("error of the rest", rest.error)
     case.note("once more", await _all(rest))
     await case.call("next of an ended batch", anext(rest, "ended"))
-    empty = await consumer.fetch(max_messages=10, max_wait=0.1)
+    empty = await consumer.fetch(max_messages=10, max_wait=1)
     case.note("empty", (await _all(empty), empty.error))
 
 
@@ -161,11 +161,11 @@ async def priority_groups(case: Case) -> None:
     _, consumer = await _consumer(case, 4, priority_groups=["g"], priority_policy="overflow")
     batch = await consumer.fetch(max_messages=2, max_wait=2, priority_group="g", min_pending=1)
     case.note("group", (await _all(batch), batch.error))
-    batch = await consumer.fetch(max_messages=2, max_wait=0.2, priority_group="g", min_pending=100)
+    batch = await consumer.fetch(max_messages=2, max_wait=1, priority_group="g", min_pending=100)
     case.note("too few", (await _all(batch), batch.error))
-    batch = await consumer.fetch(max_messages=2, max_wait=0.2)
+    batch = await consumer.fetch(max_messages=2, max_wait=5)
     case.note("no group", (await _all(batch), batch.error))
-    batch = await consumer.fetch(max_messages=2, max_wait=0.2, priority_group="x")
+    batch = await consumer.fetch(max_messages=2, max_wait=5, priority_group="x")
     case.note("another group", (await _all(batch), batch.error))
 
 

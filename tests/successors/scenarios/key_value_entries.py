@@ -177,7 +177,7 @@ async def many_keys(case: Case) -> None:
 async def ttl_of_a_key(case: Case) -> None:
     bucket = await _bucket(case, limit_marker_ttl=timedelta(seconds=60))
     await bucket.put("other", b"1")
-    await case.call("create", bucket.create("a", b"1", ttl=timedelta(seconds=1)))
+    await case.call("create", bucket.create("a", b"1", ttl=timedelta(seconds=3)))
     await case.call("before", bucket.get("a"))
     await until(lambda: _is_gone(case, bucket, "a"))
     await case.call("after", bucket.get("a"))
