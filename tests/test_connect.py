@@ -31,10 +31,14 @@ async def test_absent_server_is_named_within_the_timeout(closed_port: int) -> No
 def test_silent_server_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        begin = time.monotonic()
-        with pytest.raises(errors.NoServersError, match=f"{address}.*0.3 s"):
-            jetarrow.sync.connect(address, connect_timeout=0.3)
-        assert time.monotonic() - begin < 10
+        took: list[float] = []
+        # The default is 2 s. The best of three: a busy machine may pause.
+        while len(took) < 3 and min(took, default=2) >= 1.5:
+            begin = time.monotonic()
+            with pytest.raises(errors.NoServersError, match=f"{address}.*0.3 s"):
+                jetarrow.sync.connect(address, connect_timeout=0.3)
+            took.append(time.monotonic() - begin)
+        assert min(took) < 1.5
 
 
 async def test_list_and_comma_list(nats_url: str, closed_port: int) -> None:

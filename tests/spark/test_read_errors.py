@@ -92,7 +92,8 @@ def test_a_server_that_does_not_answer(here: Here) -> None:
             here.plan("A", connectTimeoutMs=500)
         with pytest.raises(NoServersError, match=r"no answer within 0\.5 s"):
             here.stream("A", connectTimeoutMs=500).initialOffset()
-        assert time.monotonic() - begin < 10
+        # The default is 2 s, twice.
+        assert time.monotonic() - begin < 3.9
 
 
 def test_credentials(spark: SparkSession) -> None:

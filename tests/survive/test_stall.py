@@ -106,8 +106,8 @@ async def test_every_call_ends_in_its_time(stalled: Stalled, verb: str, many: in
     begin = time.monotonic()
     found = await asyncio.wait_for(asyncio.gather(*(VERBS[verb](stalled) for _ in range(many))), 30)
     took = time.monotonic() - begin
-    # Without a timeout it never ends.
-    assert took < TIMEOUT + 10, (took, found)
+    # The defaults are 5 and 30 s.
+    assert took < TIMEOUT + 4, (took, found)
     for result in found:
         if verb.startswith("publish_batch") and not isinstance(result, errors.Error):
             assert (result.stored, len(result.errors)) == (0, 10)
