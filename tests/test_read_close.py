@@ -103,7 +103,7 @@ async def test_close_does_not_wait_for_silent_server(js: JetStreamContext, nats_
 async def test_close_deletes_consumer_during_its_creation(js: JetStreamContext, nats_url: str, stream: str) -> None:
     """Over a slow link: the request was sent, and has no response yet."""
     await fill(js, stream, 3)
-    async with slow_link(nats_url, 0.1) as link, await jetarrow.connect(link.url) as nc:
+    async with slow_link(nats_url, 0.04) as link, await jetarrow.connect(link.url) as nc:
         for _ in range(3):
             reader = nc.jetstream().read(stream)
             pending = asyncio.ensure_future(anext(reader))

@@ -79,6 +79,14 @@ async def test_round_trips_of_a_long_link_are_the_limit_of_messages_one_after_an
     assert found["request"]["median_ms"] >= 120
 
 
+async def test_a_row_may_be_shorter_than_a_round_trip(url: str) -> None:
+    rows = ("request", "fetch", "fetch_batch")
+    async with slow_link(url, 0.06) as link:
+        found = await bench_over(link.url, "--msgs", "1", "--seconds", "1ms", *(f"--only={name}" for name in rows))
+    for name in rows:
+        assert found[name]["messages"] == 1
+
+
 class Counting(Proxy):
     """Counts the bytes of both ways."""
 

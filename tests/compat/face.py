@@ -39,6 +39,9 @@ class Face:
 
     async def close(self) -> None:
         for nc in self._open:
+            if self.name == "nats":
+                # Its reconnection may miss that it is cancelled, and ends without another server.
+                nc._server_pool.clear()
             # nats-py cannot close a disconnected connection.
             with contextlib.suppress(*(OSError,) if self.name == "nats" else ()):
                 await nc.close()

@@ -25,6 +25,8 @@ _ONE_BY_ONE, _IN_TASKS = 5_000, 60_000
 _FIRST_STEP, _STEP_TIME = 100, 0.05
 # Messages between two updates of the progress bar, which takes longer than a message.
 _LOOK = 256
+# Timeout in seconds of a call in a row that is shorter: neither the link nor a busy machine is faster for it.
+_TIMEOUT = 5.0
 
 # Bytes of the protocol around a payload: to the server and from it. The name of the stream has a fixed length, so they
 # are nearly constant. Counted by a proxy, as in tests/cli/test_bench_link.py.
@@ -78,6 +80,11 @@ class Run:
     def is_over(self) -> bool:
         """Whether the measured part has used its time."""
         return time.perf_counter() - self.start >= self.seconds
+
+    @property
+    def timeout(self) -> float:
+        """Timeout in seconds of a call that waits for messages or for a response."""
+        return max(self.seconds, _TIMEOUT)
 
     @property
     def keys(self) -> list[str]:
@@ -193,14 +200,14 @@ async def _subscription(run: Run) -> Any:
 
 async def _fetch_batch(run: Run) -> int:
     subscription = await _subscription(run)
-    return await _fetched(run, _BATCH, lambda most: subscription.fetch_batch(most, timeout=run.seconds))
+    return await _fetched(run, _BATCH, lambda most: subscription.fetch_batch(most, timeout=run.timeout))
 
 
 async def _fetch(run: Run) -> int:
     subscription = await _subscription(run)
 
     async def fetch(most: int) -> list[bytes]:
-        return [message.data for message in await subscription.fetch(most, timeout=run.seconds)]
+        return [message.data for message in await subscription.fetch(most, timeout=run.timeout)]
 
     return await _fetched(run, _FETCH, fetch)
 
@@ -213,7 +220,7 @@ async def _fetched(run: Run, size: int, fetch: Callable[[int], Awaitable[Any]]) 
             if not fetched:
                 raise RuntimeError(
                     f"could not fetch {run.most - done:,} of {run.most:,} messages: none arrived within"
-                    f" {run.seconds:g} s; give a longer --seconds"
+                    f" {run.timeout:g} s; give a longer --seconds"
                 )
             done += fetched
             calls += 1
@@ -238,10 +245,10 @@ async def _requested(run: Run, measure: Callable[[Run, Callable[[int], Awaitable
     subject = f"{run.name}.request"
 
     async def other_cpu() -> float:
-        return float((await run.nc.request(f"{subject}.{CPU}", b"", timeout=run.seconds)).data)
+        return float((await run.nc.request(f"{subject}.{CPU}", b"", timeout=run.timeout)).data)
 
     before = await other_cpu()
-    done = await measure(run, lambda _: run.nc.request(subject, run.payload, timeout=run.seconds + 1))
+    done = await measure(run, lambda _: run.nc.request(subject, run.payload, timeout=run.timeout))
     run.other_cpu = await other_cpu() - before
     # From the client to the server and to the process, and back.
     run.round_trips *= 2
