@@ -86,8 +86,12 @@ def put(
                 info = store.put(name or "", sys.stdin.buffer, progress=report)
             else:
                 info = store.put_file(name or Path(file).name, file, progress=report)
-        except KeyboardInterrupt:
-            session.stopped(f"{name or Path(file).name} was not stored; run the same command again")
+        except KeyboardInterrupt as error:
+            text = f"{name or Path(file).name} was not stored; run the same command again"
+            if getattr(error, "__notes__", None):
+                # The server did not answer in time that it has removed the chunks.
+                text += f", and `jetarrow object clean {bucket}` later: some of its data may still be there"
+            session.stopped(text)
             raise
     session.done(f"stored {info.name} ({show_size(info.size)})", **_row(info))
 
