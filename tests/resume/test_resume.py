@@ -20,6 +20,7 @@ import pytest
 from jetarrow.errors import Error
 from jetarrow.jetstream.publish_result import PartialPublish
 from jetarrow.jetstream.resume import load as load_module
+from jetarrow.jetstream.resume.position import Position
 from jetarrow.jetstream.resume.stores import BUCKET
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import ResumeError
@@ -240,10 +241,13 @@ def test_the_later_of_two_runs_with_one_name_continues(
     def publish(table: pa.Table | pa.RecordBatchReader) -> jetarrow.publish.PublishResult:
         return sync_js.publish_table(table, f"{stream}.{{region}}", resume=stream)
 
+    def announced() -> int:
+        return Position.parse(sync_js.key_value(BUCKET).get(stream).value or b"", "").row
+
     def batches() -> Iterator[pa.RecordBatch]:
         yield TABLE.to_batches()[0].slice(0, 10)
-        # The first step of the outer run is announced, and may be stored.
-        wait_until(lambda: sync_js.key_value(BUCKET).get(stream).revision is not None, 30)
+        # The outer run has stored its first step and announced the second one, whose rows it waits for.
+        wait_until(lambda: announced() == load_module.STEP, 30)
         results.append(publish(TABLE))
         yield TABLE.to_batches()[0].slice(10)
 
