@@ -7,14 +7,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from jetarrow._jetarrow import Bridge, Call, Msg, Notices, SyncMsg
 from jetarrow._jetarrow import Subscription as NativeSubscription
 from jetarrow.core.connection_log import log_error
 from jetarrow.core.futures import AckFutures, ThreadAckFutures
-from jetarrow.core.session import Closable, Headers, SharedState, run_to_completion
+from jetarrow.core.session import Closable, Headers, Lock, SharedState, run_to_completion
 from jetarrow.core.thread_events import ThreadEvents
 
 _T = TypeVar("_T")
@@ -22,16 +22,17 @@ _A = TypeVar("_A")
 
 
 class _ThreadLock:
-    """A lock for coroutines that never suspend."""
+    """A lock for coroutines that never suspend.
+
+    The thread's lock itself is entered and left. In methods of this class a KeyboardInterrupt could come between the
+    lock and the block, and leave it locked.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    async def __aenter__(self) -> None:
-        self._lock.acquire()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._lock.release()
+    async def turn(self) -> AbstractContextManager[object]:
+        return self._lock
 
 
 class BlockingSession(SharedState):
@@ -83,7 +84,7 @@ class BlockingSession(SharedState):
     def ack_futures(self) -> AckFutures:
         return ThreadAckFutures()
 
-    def lock(self) -> AbstractAsyncContextManager[object]:
+    def lock(self) -> Lock:
         return _ThreadLock()
 
     async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], limit: int) -> list[_T]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from jetarrow._jetarrow import Bridge, Call, Msg, Notices
@@ -15,12 +15,29 @@ from jetarrow.core.connection_log import ConnectionLog, log_error
 from jetarrow.core.errors import DrainTimeoutError
 from jetarrow.core.events import Events, check_callbacks
 from jetarrow.core.futures import AckFutures, LoopAckFutures
-from jetarrow.core.session import Closable, Headers, SharedState
+from jetarrow.core.session import Closable, Headers, Lock, SharedState
 
 _T = TypeVar("_T")
 _A = TypeVar("_A")
 
 _log = logging.getLogger("jetarrow.connection")
+
+
+class _LoopLock:
+    """A lock for tasks."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def turn(self) -> AbstractContextManager[object]:
+        await self._lock.acquire()
+        return self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class LoopSession(SharedState):
@@ -99,8 +116,8 @@ class LoopSession(SharedState):
         loop = asyncio.get_running_loop()
         return LoopAckFutures(loop, bridge_of(loop))
 
-    def lock(self) -> AbstractAsyncContextManager[object]:
-        return asyncio.Lock()
+    def lock(self) -> Lock:
+        return _LoopLock()
 
     async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], limit: int) -> list[_T]:
         slots = asyncio.Semaphore(limit)

@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 from weakref import ReferenceType, WeakSet, ref
 
@@ -60,6 +60,13 @@ class Drainable(Protocol):
 
     def unanswered(self) -> tuple[int, int]:
         """Number of unacknowledged messages, and their bytes."""
+
+
+class Lock(Protocol):
+    """A lock for coroutines of a session."""
+
+    async def turn(self) -> AbstractContextManager[object]:
+        """Returns the context manager of one turn, for `with await lock.turn():`."""
 
 
 class Session(Protocol):
@@ -152,7 +159,7 @@ class Session(Protocol):
     def ack_futures(self) -> AckFutures:
         """Returns the object that creates and resolves a publisher's futures."""
 
-    def lock(self) -> AbstractAsyncContextManager[object]:
+    def lock(self) -> Lock:
         """Returns a new lock for coroutines of this session."""
 
     async def gather(self, work: Callable[[_A], Coroutine[Any, Any, _T]], items: Sequence[_A], limit: int) -> list[_T]:

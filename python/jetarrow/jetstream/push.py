@@ -127,7 +127,7 @@ class PushSubscription(Subscription):
             native: The subscription of the lost consumer.
             sure: Whether it is known to be lost; otherwise the server is asked.
         """
-        async with self._resetting:
+        with await self._resetting.turn():
             if self._newest is not native or self._closed or not (sure or await self._lost()):
                 return True
             return await self._reset()
@@ -222,7 +222,7 @@ class PushSubscription(Subscription):
 
     async def _reset_once(self, native: object) -> bool:
         """Recreates the consumer unless another waiting task has just done so; False if that is impossible."""
-        async with self._resetting:
+        with await self._resetting.turn():
             if self._native_sub is native:
                 if not self._successors and not await self._reset():
                     return False

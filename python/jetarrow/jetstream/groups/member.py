@@ -194,7 +194,7 @@ class GroupMember:
         deadline, room = session.now() + seconds, bytes
         until = session.now() + wait
         while not self.is_closed and session.now() < until:
-            async with self._lock:
+            with await self._lock.turn():
                 await self._follow()
                 if self.is_closed:
                     break
@@ -320,7 +320,7 @@ class GroupMember:
         with suppress(Error):
             if self._ticks % 2 == 0:
                 await self._keep()
-            async with self._lock:
+            with await self._lock.turn():
                 if self.is_closed:
                     return
                 await self._follow()
@@ -362,7 +362,7 @@ class GroupMember:
         """
         if self._membership is None or self._group is None or self.is_closed:
             raise GroupError(f"member {self.name!r} is not open")
-        async with self._lock:
+        with await self._lock.turn():
             await self._reject_held()
             await self._group.step_down(self.name)
             self._order.checked(None)
@@ -389,7 +389,7 @@ class GroupMember:
             self._stop()
         if self._membership is None or self._group is None:
             return
-        async with self._lock:
+        with await self._lock.turn():
             with suppress(Error):
                 if self.is_pinned:
                     await self._reject_held()

@@ -103,7 +103,7 @@ class Pipe:
         self._check_open()
         try:
             while not self._closed:
-                async with self._busy:
+                with await self._busy.turn():
                     if self._closed:
                         break
                     try:
@@ -162,7 +162,7 @@ class Pipe:
             PipeError: As `run`, like the other errors. Stored steps are kept; the next step resumes at the position.
         """
         self._check_open()
-        async with self._busy:
+        with await self._busy.turn():
             self._check_open()
             try:
                 with WorkerThread(self._session) as caller, WorkerThread(self._session) as sender:
@@ -301,7 +301,7 @@ class Pipe:
         if seq < 1:
             raise ValueError(f"seq must be 1 or more, not {seq}")
         self._check_open()
-        async with self._busy:
+        with await self._busy.turn():
             await self._reset()
             opening = Opening(self._js, self._name, self._source_name, self._target, on_rollback="continue")
             found = await opening.find(reset=True)
@@ -326,7 +326,7 @@ class Pipe:
         self._closing = True
         if self._steps is not None:
             await self._steps.source.interrupt()
-        async with self._busy:
+        with await self._busy.turn():
             if self._closed:
                 return
             self._closed = True

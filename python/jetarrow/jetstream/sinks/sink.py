@@ -161,7 +161,7 @@ class Sink:
         Args:
             closed: Result if the sink is closed; None raises.
         """
-        async with self._busy:
+        with await self._busy.turn():
             if self._closed and closed is not None:
                 return closed
             self._check_open()
@@ -276,7 +276,7 @@ class Sink:
             SinkError: As `run`.
             UnsupportedError: The table is one of Iceberg, which other programs compact.
         """
-        async with self._busy:
+        with await self._busy.turn():
             self._check_open()
             with WorkerThread(self._session) as worker:
                 await self._opened(worker)
@@ -291,7 +291,7 @@ class Sink:
         self._closing = True
         if (source := self._source) is not None:
             await source.interrupt()
-        async with self._busy:
+        with await self._busy.turn():
             if self._closed:
                 return
             self._closed = True
