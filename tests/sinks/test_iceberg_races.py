@@ -14,7 +14,7 @@ from jetarrow.js.errors import SinkError, SinkLockedError
 from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy.exc import OperationalError
 
-from ..tools import fill_sync
+from ..tools import fill_sync, wait_until
 from .iceberg_tools import NAME, append, expire, seqs, sql_catalog
 
 
@@ -56,7 +56,9 @@ def test_user_who_appends_and_expires_without_a_pause(
             expire(table)
 
     with repeated(disturb) as done:
-        for _ in range(10):
+        for number in range(10):
+            # A sink commits all the time, so a slow user might never be the first.
+            wait_until(lambda number=number: len(done) >= number)  # type: ignore[misc]
             # Each start reads the position below the commits of the user.
             with sync_js.to_iceberg(stream, NAME, catalog=sql_catalog(tmp_path), rows=10) as sink:
                 assert sink.step().rows == 10

@@ -98,17 +98,30 @@ def children() -> dict[int, list[tuple[int, str]]]:
     return found
 
 
-def kill_workers() -> int:
-    """Kill the Python workers of this process's executor; the daemon that makes them stays."""
+def workers() -> list[int]:
+    """The Python workers of this process's executor, without the daemon that makes them."""
     below = children()
-    killed = 0
-    for jvm, _ in below.get(os.getpid(), []):
-        for daemon, command in below.get(jvm, []):
-            if "pyspark.daemon pyspark.worker" in command:
-                for worker, _ in below.get(daemon, []):
-                    os.kill(worker, signal.SIGKILL)
-                    killed += 1
-    return killed
+    return [
+        worker
+        for jvm, _ in below.get(os.getpid(), [])
+        for daemon, command in below.get(jvm, [])
+        if "pyspark.daemon pyspark.worker" in command
+        for worker, _ in below.get(daemon, [])
+    ]
+
+
+def kill_workers() -> int:
+    """Kill the Python workers; the daemon stays."""
+    found = workers()
+    for worker in found:
+        os.kill(worker, signal.SIGKILL)
+    return len(found)
+
+
+def end_idle_workers() -> None:
+    """End the workers that earlier tests left, which Spark reuses, and wait until they are reaped."""
+    kill_workers()
+    wait_until(lambda: not workers())
 
 
 class Streams:
