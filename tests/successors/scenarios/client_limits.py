@@ -22,6 +22,7 @@ async def _drops(case: Case, limits: dict[str, Any], sizes: list[int]) -> None:
         await client.publish(case.name, b"x" * size)
     await client.publish(f"{case.name}.end", b"")
     await last.next(timeout=5)
+    await errors.wait(1)
     case.note("pending", sub.pending)
     case.note("dropped", sub.dropped)
     case.note("errors", [(type(error).__name__, error.subject, type(error.sid).__name__) for error in errors.all])
@@ -67,6 +68,7 @@ async def error_is_reported_once_per_burst(case: Case) -> None:
             await client.publish(case.name, b"x")
         await client.publish(f"{case.name}.end", b"")
         await last.next(timeout=5)
+        await errors.wait(burst + 1)
         case.note(f"burst {burst}", (len(errors.all), sub.dropped))
         await sub.next(timeout=5)
 
