@@ -127,10 +127,11 @@ async def test_fetch_error_in_later_request_keeps_rows(js: JetStreamContext, str
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_policy="none")
     fetching = asyncio.ensure_future(sub.fetch_batch(10, timeout=20, min_messages=10))
 
-    async def waits() -> bool:
-        return (await sub.consumer_info()).num_waiting == 1
+    async def has_sent() -> bool:
+        info = await sub.consumer_info()
+        return (info.num_waiting, info.num_pending) == (1, 0)
 
-    await until(waits)
+    await until(has_sent)
     await js.delete_consumer(stream, "d")
     assert (await fetching).seqs.to_pylist() == [1, 2, 3, 4, 5]
     with pytest.raises(js_errors.NotFoundError):
