@@ -14,7 +14,7 @@ from jetarrow import errors
 from jetarrow.aio.client import Client
 from jetarrow.aio.msg import Msg
 
-from .tools import until
+from .tools import PATIENCE, until
 
 
 @pytest.fixture
@@ -128,7 +128,11 @@ async def test_close_gives_up_a_callback_that_does_not_end(
     await asyncio.wait_for(cancelled.wait(), 20)
 
 
-async def test_two_callbacks_that_close_do_not_wait_for_each_other(nats_url: str, subject: str) -> None:
+async def test_two_callbacks_that_close_do_not_wait_for_each_other(
+    nats_url: str, subject: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More than the test waits.
+    monkeypatch.setattr("jetarrow.core.connect.LAST_CALLBACKS_TIMEOUT", 2 * PATIENCE)
     nc = await jetarrow.connect(nats_url)
     done = []
     both = asyncio.Barrier(2)
@@ -141,7 +145,7 @@ async def test_two_callbacks_that_close_do_not_wait_for_each_other(nats_url: str
     for _ in range(2):
         await nc.subscribe(subject, cb=close)
     await nc.publish(subject)
-    await until(lambda: len(done) == 2, patience=1.5)
+    await until(lambda: len(done) == 2)
 
 
 async def test_drain_loses_nothing_under_load(nats_url: str, subject: str) -> None:

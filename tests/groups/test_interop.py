@@ -53,7 +53,7 @@ async def is_empty(js: JetStreamContext) -> bool:
 
 @pytest.mark.parametrize(("first", "second"), [("go", "ours"), ("ours", "go")])
 @pytest.mark.parametrize(
-    "settings", [{"ack_wait": 1.0, "max_ack_pending": 1}, {"ack_wait": 3.5, "max_ack_pending": 200}], ids=str
+    "settings", [{"ack_wait": 3.0, "max_ack_pending": 1}, {"ack_wait": 3.5, "max_ack_pending": 200}], ids=str
 )
 async def test_instances_of_one_name_share_a_consumer(
     first: str, second: str, settings: dict[str, float], source: JetStreamContext, peers: Peers

@@ -259,7 +259,7 @@ class Connect:
         """
         await self._close(hurry=_is_interruption(sys.exc_info()[0]))
 
-    async def _close(self, *, hurry: bool = False, callbacks: float = LAST_CALLBACKS_TIMEOUT) -> None:
+    async def _close(self, *, hurry: bool = False, callbacks: float | None = None) -> None:
         session = self._session
         connection = session.connection
         if connection is None or (session.closed and not hurry):
@@ -268,7 +268,8 @@ class Connect:
         session.closed = True
         try:
             # Still connected: callbacks may reply and acknowledge.
-            await session.deliver_pending(list(session.subscriptions.values()), 0.0 if hurry else callbacks)
+            wait = LAST_CALLBACKS_TIMEOUT if callbacks is None else callbacks
+            await session.deliver_pending(list(session.subscriptions.values()), 0.0 if hurry else wait)
         except BaseException:
             # Cancelled: the next call of `close` closes the connection.
             session.closed = False
