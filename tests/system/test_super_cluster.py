@@ -70,15 +70,16 @@ async def test_traces_cross_gateways_and_leaf_nodes(servers: dict[str, NatsServe
             await other.subscribe("far")
             await other.flush()
 
-        async def has_reached_all() -> bool:
-            return {event.server for event in await nc.trace("far")} == set(NAMES)
+        async def has_reached_all(sender: jetarrow.Client) -> bool:
+            return {event.server for event in await sender.trace("far")} == set(NAMES)
 
-        await until(has_reached_all, 30)
+        await until(lambda: has_reached_all(nc), 30)
         for _ in range(20):
             found = await nc.trace("far", timeout=60)
             assert found.is_complete
             kinds = {(event.server, event.kind) for event in found if event.event == "ingress"}
             assert kinds == {("a0", "client"), ("b0", "gateway"), ("leaf0", "leafnode")}
+        await until(lambda: has_reached_all(on_leaf), 30)
         found = await on_leaf.trace("far", timeout=60)
         assert [(event.server, event.hop) for event in found if event.event == "ingress"] == [
             ("leaf0", ""),
