@@ -18,7 +18,7 @@ from ..tools import store
 from .figures import Figure, said
 
 FULL: dict[str, Any] = {"timeout": 2.0, "flooded": True}
-SHORT: dict[str, Any] = {"timeout": 0.5, "flooded": False}
+SHORT: dict[str, Any] = {"timeout": 1.0, "flooded": False}
 # Seconds that a verb may take beyond its deadline.
 SPARE = 1.0
 

@@ -88,6 +88,7 @@ async def attempts_end(case: Case) -> None:
     sub = await client.subscribe(case.name)
     await asyncio.to_thread(server.kill)
     await until(lambda: client.status is case.client.ClientStatus.CLOSED)
+    await lost.wait(1)
     case.note("calls", (len(lost.all), len(back.all)))
     await case.call("publish", client.publish(case.name, b""))
     case.note("subscription", sub.closed)
