@@ -19,7 +19,8 @@ from jetarrow.server import NatsServer
 
 from ..rollback.test_cluster import patiently
 from ..rollback.tools import Copy
-from ..tools import cluster
+from ..slow_link import slow_link
+from ..tools import cluster, until
 from .tools import SCHEMA, double, outputs, publish
 
 SOURCE, TARGET = "SOURCE", "TARGET"
@@ -65,6 +66,38 @@ async def test_a_server_that_is_killed_while_it_runs(own_server: NatsServer, own
     result = await running
     assert await ids(own_js) == list(range(40_000))
     assert result.rows <= 40_000
+
+
+async def test_an_unanswered_request_to_open_the_reader_is_repeated(
+    own_server: NatsServer, own_js: JetStreamContext
+) -> None:
+    """A server that is killed at that moment does not end a pipe that follows its source."""
+    async with slow_link(own_server.url, 0.1) as link, await jetarrow.connect(link.url) as nc:
+        running = asyncio.ensure_future(made(nc.jetstream(timeout=2), follow=True).run())
+
+        async def asks(times: int) -> None:
+            wanted = link.asked("STREAM.INFO") + times
+            await until(lambda: running.done() or link.asked("STREAM.INFO") >= wanted)
+
+        await publish(own_js, SOURCE, range(5))
+        await until(lambda: link.asked("STREAM.MSG.GET") or link.pulls)
+        # The pipe waits for the answer to a request for the stream's state.
+        link.swallowed = b"STREAM.INFO.SOURCE"
+        await asks(1)
+        await publish(own_js, SOURCE, range(5, 10))
+        link.swallowed = None
+        # The next one shows that there are messages; the one after is that of the reader.
+        await asks(1)
+        link.swallowed = b"STREAM.INFO.SOURCE"
+        await asks(2)
+        link.swallowed = None
+        while await made(own_js).lag():
+            assert not running.done(), running.result()
+            await asyncio.sleep(0.05)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert await ids(own_js) == list(range(10))
 
 
 def replace_stream(server: NatsServer, copy: Path) -> None:

@@ -36,6 +36,12 @@ CONFIG = {"duplicate_window": int(WINDOW * 1e9), "allow_batched": True, "allow_a
 ROWS = [b"%d" % (number % 900) for number in range(1_000)]
 
 
+@pytest.fixture(autouse=True)
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For windows this short a task waits a second for an answer, which may take longer on a busy machine."""
+    monkeypatch.setattr("jetarrow.spark.sink.task_writer._MIN_TIMEOUT", 20.0)
+
+
 class Crash(RuntimeError):
     pass
 

@@ -159,6 +159,12 @@ class RangeSource:
                 self._marks = thin([*self._marks, native.opened])
             self.finished = not self._follow
             return None
+        except (TimeoutError, ServiceUnavailableError):
+            if not self._follow or reader._native is not None:
+                raise
+            # As in `_has_more`: a request to open the reader went unanswered.
+            self._reader, self._needs_check = None, True
+            return None
         self._needs_check = False
         if self._first:
             self._first = {}
