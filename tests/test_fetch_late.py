@@ -151,9 +151,13 @@ async def test_consumer_check_ends_with_fetch(js: JetStreamContext, nats_url: st
 
 
 class Dry(Listener):
-    """A server that sends "404 No Messages" after every second message of six."""
+    """A server that sends "404 No Messages" after every second message of six.
+
+    It does not answer requests for the consumer's state. The messages of the second request take `pause` seconds.
+    """
 
     asked = 0
+    pause = 0.0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(INFO)
@@ -167,6 +171,7 @@ class Dry(Listener):
                 reply = words[1]
                 sid = next(sid for subject, sid in subs.items() if reply.startswith(subject))
                 self.asked += 1
+                await asyncio.sleep(self.pause if self.asked == 2 else 0)
                 for seq in (2 * self.asked - 1, 2 * self.asked) if self.asked <= 3 else ():
                     ack = b"$JS.ACK.S.c.1.%d.%d.1700000000000000000.%d" % (seq, seq, 6 - seq)
                     writer.write(b"MSG s.a %s %s 1\r\nx\r\n" % (sid, ack))
@@ -174,10 +179,15 @@ class Dry(Listener):
                 writer.write(b"HMSG %s %s %d %d\r\n%s\r\n" % (reply, sid, len(status), len(status), status))
 
 
+@pytest.mark.parametrize("pause", [0.0, 1.0])
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
-async def test_fetch_repeats_request_after_premature_end(verb: str) -> None:
-    """It sends "404 No Messages" too early; the pending count of the last message shows that more are stored."""
+async def test_fetch_repeats_request_after_premature_end(verb: str, pause: float) -> None:
+    """It sends "404 No Messages" too early; the pending count of the last message shows that more are stored.
+
+    After a pause the fetch asks for the consumer's state, and takes the messages although that is not answered.
+    """
     async with Dry() as dry, await jetarrow.connect(dry.url, allow_reconnect=False) as nc:
+        dry.pause = pause
         sub = await nc.jetstream().pull_subscribe_bind(consumer="c", stream="S")
         if verb == "fetch":
             seqs = [msg.seq for msg in await sub.fetch(10, no_wait=True)]

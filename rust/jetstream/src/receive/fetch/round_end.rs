@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::OptionFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -65,10 +66,18 @@ pub(super) async fn next_or_end(
         |silence: Option<Duration>| silence.map_or(deadline + REQUEST_GRACE, |silence| Instant::now() + silence);
     let mut look = after(*allowed_silence);
     let mut full_looks = 0;
+    // The request for the consumer's state. It may go unanswered, so messages and the link are awaited beside it.
+    let mut asking = None;
     loop {
         tokio::select! {
             biased;
-            message = request.inbox.messages.next() => return Ok(Next::Message(message)),
+            message = request.inbox.messages.next() => {
+                if asking.is_some() {
+                    // Slow, and not full: the next request for the state is sent later.
+                    sub.ack_window().slow += 1;
+                }
+                return Ok(Next::Message(message));
+            }
             Ok(()) = link.changed() => {
                 if sub.conn.breaks() != request.progress.breaks() {
                     return Ok(Next::End(RoundEnd::LinkBroke));
@@ -79,8 +88,14 @@ pub(super) async fn next_or_end(
                     return Err(cause);
                 }
             }
-            () = sleep_until(look), if look < deadline => {
-                if let Fullness::Full { delivered } = sub.fullness(deadline).await {
+            () = sleep_until(look), if asking.is_none() && look < deadline => {
+                asking = Some(Box::pin(sub.fullness(deadline)));
+            }
+            fullness = async { OptionFuture::from(asking.as_mut()).await.unwrap_or(Fullness::HasRoom) },
+                if asking.is_some() =>
+            {
+                asking = None;
+                if let Fullness::Full { delivered } = fullness {
                     // Messages that are delivered and not here are with another client, or on the way: the server can
                     // answer before it sends them.
                     if delivered <= received || full_looks == MAX_FULL_LOOKS {
