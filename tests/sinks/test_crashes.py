@@ -9,8 +9,8 @@ from typing import Any
 
 import jetarrow
 import pytest
+from jetarrow.jetstream.sinks import durable_source
 from jetarrow.jetstream.sinks import lock as lock_module
-from jetarrow.jetstream.sinks import source as source_module
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import SinkLockedError
 from pyarrow.fs import FileSelector, PyFileSystem
@@ -28,7 +28,7 @@ async def test_at_each_request(
 ) -> None:
     """Every row that the stream had is in the archive once the sink is run again; none of a work queue is lost."""
     # The end of a queue is found by a fetch that gets nothing for this time, in each of the runs.
-    monkeypatch.setattr(source_module, "POLL", 0.05)
+    monkeypatch.setattr(durable_source, "POLL", 0.05)
     folder = tmp_path / "archive"
     name = f"CRASH{'QUEUE' if durable else 'ROWS'}"
     retention = "workqueue" if durable else "limits"

@@ -33,8 +33,9 @@ from jetarrow.jetstream.registry import RegisteredSchema, SchemaRegistry, payloa
 from jetarrow.jetstream.rollback import error_without_marks, verify
 from jetarrow.jetstream.schema import arrow_schema
 from jetarrow.jetstream.sinks.durable import decode_batch, open_consumer
+from jetarrow.jetstream.sinks.durable_source import DurableSource
 from jetarrow.jetstream.sinks.rows import Shape, from_text, to_text
-from jetarrow.jetstream.sinks.source import DurableSource, RangeSource
+from jetarrow.jetstream.sinks.source import RangeSource
 from jetarrow.jetstream.sinks.state import State
 from jetarrow.jetstream.sinks.upsert import Upsert, is_compacted
 

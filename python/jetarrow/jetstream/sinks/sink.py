@@ -15,8 +15,9 @@ from jetarrow.jetstream.errors import SinkError, StreamRolledBackError
 from jetarrow.jetstream.literals import OnRollback
 from jetarrow.jetstream.objects.worker_thread import WorkerThread
 from jetarrow.jetstream.progress import Progress, progress_bar
+from jetarrow.jetstream.sinks.durable_source import DurableSource
 from jetarrow.jetstream.sinks.rows import Shape
-from jetarrow.jetstream.sinks.source import DurableSource, RangeSource
+from jetarrow.jetstream.sinks.source import RangeSource
 from jetarrow.jetstream.sinks.state import SinkResult, State
 
 
