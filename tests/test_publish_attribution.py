@@ -257,43 +257,6 @@ async def test_rows_without_stream_among_others_have_errors(js: JetStreamContext
     assert {type(error) for error in failed.values()} == {NoStreamResponseError}
 
 
-async def test_rows_during_stream_outage_are_resent_in_order(
-    nc: jetarrow.Client, js: JetStreamContext, stream: str
-) -> None:
-    """Rows answered with 503 are resent before all later rows."""
-    config = (await js.stream_info(stream)).config
-    begun, back = asyncio.Event(), threading.Event()
-    given = 0
-
-    async def away() -> None:
-        await begun.wait()
-        await js.update_stream(config.evolve(subjects=[f"{stream}.elsewhere"]))
-        # The rows in flight at the first 503, and those sent before the second one was received.
-        await nc.flush()
-        await nc.flush()
-        await js.update_stream(config)
-        back.set()
-
-    def blocks() -> Iterator[pa.RecordBatch]:
-        nonlocal given
-        after = 10
-        while after > 0:
-            yield pa.record_batch({"data": [b"%d" % row for row in range(given, given + 1_000)]})
-            given += 1_000
-            after -= back.is_set()
-
-    def progress(done: int, total: int | None) -> None:
-        if done > 2 * WINDOW:
-            begun.set()
-
-    leaving = asyncio.ensure_future(away())
-    reader = pa.RecordBatchReader.from_batches(pa.schema({"data": pa.binary()}), blocks())
-    result = await js.publish_batch(f"{stream}.a", reader, max_inflight=WINDOW, timeout=30, progress=progress)
-    await leaving
-    assert not await failures(js, stream, result, numbered(given))
-    assert result.seqs.to_pylist() == list(range(1, given + 1))
-
-
 async def test_duplicate_rows_among_others_are_reported(js: JetStreamContext, stream: str) -> None:
     """Rows with the id of an earlier row, near and far, and of a message that was published before."""
     await js.publish(f"{stream}.a", b"before", headers={"Nats-Msg-Id": "before"})
