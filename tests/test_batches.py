@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+import jetarrow
 import jetarrow.sync
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from jetarrow.batch import MessageBatch
 from jetarrow.core.session import run_to_completion
 from jetarrow.jetstream.batch_collector import ConcatenatedBatch, HeldBatch, PendingAcks
 from jetarrow.js.client import JetStreamContext
+from jetarrow.server import NatsServer
 
 from .tools import fill, fill_sync, numbers, store, until
 
@@ -201,6 +203,36 @@ async def test_batches_of_a_consumer_handle(js: JetStreamContext, stream: str) -
         with pytest.raises(ValueError, match=next(iter(wrong))):
             consumer.batches(**wrong)
     await batches.aclose()
+
+
+async def test_a_server_that_does_not_answer_for_a_moment(own_server: NatsServer) -> None:
+    """A window of a fraction of a second leaves the server as much time as other requests do."""
+    async with await jetarrow.connect(own_server.url) as nc:
+        await nc.jetstream().add_stream(name="S", subjects=["S.>"])
+        sub = await subscribed(nc.jetstream(timeout=60), "S")
+        batches = sub.batches(rows=10, seconds=0.2)
+        found = asyncio.ensure_future(anext(batches))
+        await until(lambda: nc.metrics_by_verb()["fetch"]["out_msgs"] > 1)
+        own_server.pause()
+        await asyncio.wait([found], timeout=1.5)
+        own_server.resume()
+        await fill(nc.jetstream(), "S", 10)
+        assert len(await asyncio.wait_for(found, 60)) > 0
+        await batches.aclose()
+
+
+async def test_a_server_that_does_not_answer_for_longer(own_server: NatsServer) -> None:
+    async with await jetarrow.connect(own_server.url) as nc:
+        await nc.jetstream().add_stream(name="S", subjects=["S.>"])
+        sub = await subscribed(nc.jetstream(), "S")
+        batches = (await nc.jetstream(timeout=1).pull_subscribe_bind("d", "S")).batches(rows=10, seconds=0.2)
+        found = asyncio.ensure_future(anext(batches))
+        await until(lambda: nc.metrics_by_verb()["fetch"]["out_msgs"] > 1)
+        own_server.pause()
+        with pytest.raises(TimeoutError, match="the server has not answered"):
+            await asyncio.wait_for(found, 60)
+        own_server.resume()
+        await sub.unsubscribe()
 
 
 async def test_without_acknowledgements(js: JetStreamContext, stream: str) -> None:

@@ -6,12 +6,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import jetarrow
 import jetarrow.sync
 import pytest
 from jetarrow.jetstream.sinks.state import State, without
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import SinkError
+from jetarrow.server import NatsServer
 
+from ..slow_link import slow_link
 from ..tools import store, until
 from .tools import SCHEMA, data, fill, records, seqs, table
 
@@ -147,6 +150,56 @@ async def test_a_small_window(js: JetStreamContext, queue: str, tmp_path: Path) 
     await js.add_consumer(queue, durable_name="archive", ack_policy="explicit", max_ack_pending=4)
     await fill(js, queue, 11)
     assert await js.to_parquet(queue, tmp_path, durable="archive", seconds=600).run() == (10, 3, 1, 10, 0)
+
+
+async def test_an_unanswered_request_for_the_consumer_does_not_end_a_sink_that_follows(
+    nats_url: str, js: JetStreamContext, queue: str, tmp_path: Path
+) -> None:
+    """For example because the server is killed at that moment: the request is repeated."""
+    async with slow_link(nats_url, 0.05) as link, await jetarrow.connect(link.url) as nc:
+        sink = nc.jetstream(timeout=1).to_parquet(queue, tmp_path, durable="archive", follow=True, seconds=0.5)
+        running = asyncio.ensure_future(sink.run())
+
+        async def is_stored() -> bool:
+            assert not running.done(), running.result()
+            return await count(js, queue) == 0
+
+        await fill(js, queue, 6)
+        await until(is_stored)
+        link.swallowed = b"CONSUMER.INFO"
+        asked = link.asked("CONSUMER.INFO")
+        await fill(js, queue, 11, start=6)
+        await until(lambda: link.asked("CONSUMER.INFO") > asked + 2)
+        link.swallowed = None
+        await until(is_stored)
+        await sink.close()
+        assert (await running).rows == 10
+    assert seqs(tmp_path) == list(range(1, 11))
+
+
+async def test_a_server_that_does_not_answer_does_not_end_a_sink_that_follows(
+    own_server: NatsServer, tmp_path: Path
+) -> None:
+    async with await jetarrow.connect(own_server.url) as nc:
+        js = nc.jetstream()
+        await js.add_stream(name="Q", subjects=["Q.>"], retention="workqueue")
+        sink = nc.jetstream(timeout=0.5).to_parquet("Q", tmp_path, durable="archive", follow=True, rows=5)
+        await fill(js, "Q", 6)
+        running = asyncio.ensure_future(sink.run())
+
+        async def is_stored() -> bool:
+            assert not running.done(), running.result()
+            return await count(js, "Q") == 0
+
+        await until(is_stored)
+        own_server.pause()
+        await asyncio.wait([running], timeout=2)
+        own_server.resume()
+        await fill(js, "Q", 11, start=6)
+        await until(is_stored)
+        await sink.close()
+        assert (await running).rows == 10
+    assert seqs(tmp_path) == list(range(1, 11))
 
 
 def test_without_a_loop(sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Path) -> None:

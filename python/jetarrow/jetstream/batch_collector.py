@@ -12,6 +12,7 @@ from jetarrow import _jetarrow
 from jetarrow.core.errors import BadSubscriptionError, Error
 from jetarrow.core.session import Session
 from jetarrow.jetstream import models
+from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
 from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.json_rules import JsonRules
@@ -25,6 +26,7 @@ class BatchSource(Protocol):
     """The members of a pull subscription that a collector uses."""
 
     _session: Session
+    _api: JetStreamApi
     _closed: bool
 
     async def consumer_info(self) -> models.ConsumerInfo:
@@ -177,6 +179,8 @@ class BatchCollector:
         self._rows, self._seconds, self._bytes = rows, seconds, bytes
         self._slice = math.inf
         self._stop: Callable[[], None] | None = None
+        # Seconds of fetches without an answer since the last one that had one.
+        self._silent = 0.0
         self._gathering = PendingAcks(sub._session)
         # Weak references: the server redelivers the messages of a batch that the program has dropped.
         self._out: list[ref[PendingAcks]] = []
@@ -258,9 +262,12 @@ class BatchCollector:
                     return
                 raise
             except TimeoutError:
-                if sub._session.native.is_connected:
+                # A fetch may have a fraction of the time that other requests wait for an answer.
+                self._silent = self._silent + now() - begun if sub._session.native.is_connected else 0.0
+                if self._silent > sub._api.timeout:
                     raise
                 continue
+            self._silent = 0.0
             if len(batch):
                 hold.parts.append(batch._native)
                 rows -= len(batch)

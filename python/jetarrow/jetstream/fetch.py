@@ -319,6 +319,8 @@ class PullSubscription(PullLifecycle):
             NotFoundError: As `fetch_batch`.
             APIError: As `fetch_batch`.
             ValueError: A number is not positive, or a message is larger than `bytes`.
+            TimeoutError: The server does not answer for the timeout of `js` (5 s by default). While the connection is
+                down, the iteration waits for it.
             UnsupportedError: A batch was collected in several fetches (`seconds` is more than a quarter of the
                 `ack_wait`), and pyarrow is not installed.
         """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jetarrow.core.errors import Error
 from jetarrow.jetstream import models
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 # Maximum size in bytes of a durable consumer's uncommitted rows.
 HELD_BYTES = 256 * 1024 * 1024
+
+
+_T = TypeVar("_T")
 
 
 class DurableSource:
@@ -49,6 +52,7 @@ class DurableSource:
         # Number of connection losses at the last successful check of the stream.
         self._breaks = api.session.native.breaks
         self._begun = False
+        self._should_stop: ShouldStop = bool
         self.done = 0
 
     @property
@@ -63,14 +67,19 @@ class DurableSource:
 
     async def rows(self, most: int, seconds: float, should_stop: ShouldStop) -> AsyncIterator[pyarrow.RecordBatch]:
         """Yield rows, as `Source.rows`."""
-        session = self._session
+        session, self._should_stop = self._session, should_stop
         if not self._begun:
             self._begun = True
-            await self._collector.begin()
+            await self._repeated(self._collector.begin)
         deadline = session.now() + seconds
         room = HELD_BYTES
         while most > 0 and room > 0 and not should_stop() and (left := deadline - session.now()) > 0:
-            batch = await self._collector.gather(rows=most, seconds=min(left, POLL))
+            try:
+                batch = await self._collector.gather(rows=most, seconds=min(left, POLL))
+            except TimeoutError:
+                if not self._follow:
+                    raise
+                continue
             if session.native.breaks != self._breaks:
                 # The batch may have messages from before and after the reconnect.
                 if batch is not None:
@@ -115,10 +124,10 @@ class DurableSource:
                 self._times[seq] = time
                 fresh.append(row)
             elif held not in (None, time):
-                await self._verify([(seq, held)])
+                await self._repeated(lambda mark=(seq, held): self._verify([mark]))
             elif held is None and self._latest is not None and time > self._latest:
                 # It was stored after all written messages. Marked messages of a work queue cannot be read.
-                await self._verify(self._committed.marks)
+                await self._repeated(lambda: self._verify(self._committed.marks))
                 last = (self._committed.last_seq, self._latest)
                 raise StreamRolledBackError.of_nanoseconds(self._committed.stream, last, (seq, time), None)
         return fresh
@@ -133,9 +142,20 @@ class DurableSource:
         if error := await verify(self._api, self._committed.stream, marks):
             raise error
 
+    async def _repeated(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """Ask until there is an answer if the source follows the stream and the sink is not closed; once otherwise."""
+        while True:
+            try:
+                return await ask()
+            except (TimeoutError, ServiceUnavailableError):
+                if not self._follow or self._should_stop():
+                    raise
+            # The server is unavailable, or the stream has no leader.
+            await self._session.sleep(POLL)
+
     async def state(self) -> State:
         """Return the state, as `Source.state`."""
-        info = await self._checked()
+        info = await self._repeated(self._checked)
         held = {seq for batch in self._held for seq in batch.seqs.to_pylist()}
         return self._committed.after(
             sorted(self._times),

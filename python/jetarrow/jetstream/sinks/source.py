@@ -170,14 +170,14 @@ class RangeSource:
         """Check that the stream is unchanged, and return whether it has unread messages."""
         try:
             info, self._info = self._info or await self._manage.stream_info(self._committed.stream), None
+            self._check_created(info.created_raw)
+            await self._check_rollback(info)
         except (TimeoutError, ServiceUnavailableError):
             if not self._follow:
                 raise
             # The server is unavailable, or the stream has no leader: checked again later.
             self._needs_check = True
             return False
-        self._check_created(info.created_raw)
-        await self._check_rollback(info)
         first = info.state.first_seq
         if self._committed.last_seq and first > self._position:
             if not self._lossy:
