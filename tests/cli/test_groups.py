@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import jetarrow.sync
 import pytest
-from jetarrow.cli.group_state import MEMBER, show_partitions
+from jetarrow.cli.group_state import MEMBER, open_group, read_members, show_partitions
 from jetarrow.cli.group_watch import changes
+from jetarrow.jetstream.models import ConsumerInfo
 from jetarrow.server import NatsServer
 
 from tests.cli.test_run import ALL
@@ -221,6 +222,23 @@ def test_watch_writes_a_line_for_each_change(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
+def test_a_member_that_is_removed_meanwhile_is_no_absent_one(cli: Command, orders: jetarrow.sync.JetStream) -> None:
+    """Configuration and consumers are read one after the other."""
+
+    class Removing:
+        """The context of another program that removes the member after the configuration was read."""
+
+        def consumer_info(self, stream: str, consumer: str) -> ConsumerInfo:
+            group.remove_member("m2")
+            return orders.consumer_info(stream, consumer)
+
+    cli("group", "create", "ORDERS", "billing", *ARGUMENTS, "--member", "m1", "--member", "m2")
+    group = open_group(orders, "ORDERS", "billing")
+    config, rows = read_members(Removing(), group)  # type: ignore[arg-type]
+    assert config.members == ("m1",)
+    assert [(row["member"], row["partitions"]) for row in rows] == [("m1", list(range(6)))]
+
+
 def test_watch_redraws_a_table_until_q(cli: Command, orders: jetarrow.sync.JetStream) -> None:
     cli("group", "create", "ORDERS", "billing", *ARGUMENTS, "--member", "m1")
     with Terminal("group", "watch", "ORDERS", "billing", "--every", "100ms") as terminal:

@@ -68,8 +68,7 @@ def _row(session: Session, one: ConsumerGroup) -> dict[str, Any]:
     row: dict[str, Any] = {"stream": one.stream, "name": one.name, "kind": one.kind, "partitions": None}
     row |= {"filters": [], "members": [], "active": [], "pending": None, "problem": None}
     try:
-        config = one.info()
-        members = group_state.member_rows(session.js, one, config)
+        config, members = group_state.read_members(session.js, one)
     except Error as error:
         # The other groups are listed all the same.
         return {**row, "problem": str(error).removeprefix("nats: ")}
@@ -96,8 +95,7 @@ def _row(session: Session, one: ConsumerGroup) -> dict[str, Any]:
 def info(session: Session, stream: Stream, name: Name, kind: Kind = None) -> None:
     """Shows a consumer group: settings, members, the partitions of each, and the client that is pinned."""
     one = open_group(session.js, stream, name, kind)
-    config = one.info()
-    members = group_state.member_rows(session.js, one, config)
+    config, members = group_state.read_members(session.js, one)
     found = summary(one, config) | group_state.queue_state(session.js, one, members) | {"members": members}
     if session.as_json:
         output.json_document(found)

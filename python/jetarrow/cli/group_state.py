@@ -85,15 +85,20 @@ def partitions_of(config: GroupConfig) -> dict[str, list[int]]:
     return {name: own.get(name, []) for name in sorted(set(config.members), key=str.encode)}
 
 
-def member_rows(js: JetStream, group: ConsumerGroup, config: GroupConfig) -> list[dict[str, Any]]:
-    """Return a row by `MEMBER` for each member, sorted by name.
+def read_members(js: JetStream, group: ConsumerGroup) -> tuple[GroupConfig, list[dict[str, Any]]]:
+    """Return the configuration of a group, and a row by `MEMBER` for each member, sorted by name.
 
     Args:
         js: A blocking context.
         group: The group.
-        config: Its configuration.
     """
-    return [_member(js, group, name, own) for name, own in partitions_of(config).items()]
+    config = group.info()
+    while True:
+        rows = [_member(js, group, name, own) for name, own in partitions_of(config).items()]
+        # A member that was removed meanwhile may have no consumer already.
+        before, config = config, group.info()
+        if config == before:
+            return config, rows
 
 
 def _member(js: JetStream, group: ConsumerGroup, name: str, partitions: list[int]) -> dict[str, Any]:

@@ -59,8 +59,7 @@ def watch(
 
 
 def _take(session: Session, one: ConsumerGroup) -> State:
-    config = one.info()
-    members = group_state.member_rows(session.js, one, config)
+    _, members = group_state.read_members(session.js, one)
     return members, group_state.queue_state(session.js, one, members)
 
 
