@@ -93,6 +93,29 @@ def test_a_signal_in_a_destructor_is_not_lost(number: signal.Signals) -> None:
         assert signals.exit_code() == CODES[number]
 
 
+def test_a_signal_is_repeated_until_it_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first repetition arrives while the hook still runs that reports what a destructor raised."""
+    sent: list[int] = []
+    send, repeat = signals._send, signals._Handler.repeat
+
+    def counted(number: int) -> None:
+        send(number)
+        sent.append(number)
+
+    def slow(handler: Any) -> None:
+        repeat(handler)
+        wait_until(lambda: sent)
+
+    monkeypatch.setattr(signals, "_send", counted)
+    monkeypatch.setattr(signals._Handler, "repeat", slow)
+    with signals.handled():
+        with pytest.raises(KeyboardInterrupt):
+            Destroyed(signal.SIGTERM)
+            threading.Event().wait(30)
+        assert signals.exit_code() == 143
+    assert sent == [signal.SIGTERM] * 2
+
+
 def test_a_repeated_signal_waits_for_the_end_of_a_write() -> None:
     is_whole = False
     with signals.handled(), pytest.raises(KeyboardInterrupt):

@@ -10,8 +10,10 @@ import contextlib
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from types import FrameType
+from queue import SimpleQueue
+from types import CodeType, FrameType
 from typing import Any
 
 # SIGHUP is sent when the terminal is closed. Windows does not have it.
@@ -40,11 +42,20 @@ class _Handler:
         self.stop: Callable[[], object] | None = None
         self._deferred = 0
         self._is_pending = self._is_late = False
-        self._repeat: threading.Timer | None = None
+        # Code of the hook that repeats a signal: a KeyboardInterrupt in it is lost too.
+        self.hook: CodeType | None = None
+        # Whether the repeated signal was handled, one entry for each attempt; None if none is repeated.
+        self._outcomes: SimpleQueue[bool] | None = None
         # Maximum delay in seconds of the current deferral; None for none.
         self._most: float | None = None
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
+        if self._outcomes is not None:
+            is_lost = _is_within(frame, self.hook)
+            self._outcomes.put(not is_lost)
+            if is_lost:
+                return
+            self._outcomes = None
         # systemd and terminals send SIGTERM and SIGHUP together: the second signal must not interrupt the cleanup that
         # the first one started. A second Ctrl-C interrupts it.
         is_first = self.stopped is None
@@ -81,12 +92,24 @@ class _Handler:
         if self.stop is None:
             # It is handled as the first one, so that a write or a stop that began meanwhile is respected.
             self.stopped = None
-        self._repeat = _after(_REPEAT, lambda: _send(number))
+        self._outcomes = outcomes = SimpleQueue()
+
+        def send() -> None:
+            is_handled = False
+            while not is_handled:
+                time.sleep(_REPEAT)
+                if self._outcomes is not outcomes:
+                    return
+                _send(number)
+                is_handled = outcomes.get()
+
+        threading.Thread(target=send, name="signal", daemon=True).start()
 
     def end(self) -> None:
         """Send nothing any more: the process may go on without these handlers."""
-        if self._repeat is not None:
-            self._repeat.cancel()
+        outcomes, self._outcomes = self._outcomes, None
+        if outcomes is not None:
+            outcomes.put(True)
 
     @contextlib.contextmanager
     def deferred(self, most: float | None = None) -> Iterator[None]:
@@ -102,11 +125,19 @@ class _Handler:
             raise KeyboardInterrupt
 
 
-def _after(seconds: float, call: Callable[[], object]) -> threading.Timer:
+def _after(seconds: float, call: Callable[[], object]) -> None:
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     timer.start()
-    return timer
+
+
+def _is_within(frame: FrameType | None, code: CodeType | None) -> bool:
+    """Return whether a frame runs this code, or was called by it."""
+    while frame is not None:
+        if frame.f_code is code:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _send(number: int) -> None:
@@ -170,6 +201,7 @@ def handled() -> Iterator[None]:
         else:
             report(unraisable)
 
+    handler.hook = repeat_interrupts.__code__
     # Python allows signal handlers in the main thread only.
     for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
