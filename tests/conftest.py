@@ -99,7 +99,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
-    async with await jetarrow.connect(nats_url) as nc:
+    async with await jetarrow.connect(nats_url, connect_timeout=20) as nc:
         yield nc
 
 
@@ -110,7 +110,7 @@ async def js(nc: Client) -> JetStreamContext:
 
 @pytest.fixture
 def sync_js(nats_url: str) -> Iterator[jetarrow.sync.JetStream]:
-    with jetarrow.sync.connect(nats_url) as nc:
+    with jetarrow.sync.connect(nats_url, connect_timeout=20) as nc:
         yield nc.jetstream()
 
 
@@ -118,8 +118,8 @@ def sync_js(nats_url: str) -> Iterator[jetarrow.sync.JetStream]:
 def stream(nats_url: str) -> Iterator[str]:
     """A new stream of the subjects `<its name>.>`."""
     name = f"T{uuid.uuid4().hex[:10]}"
-    with jetarrow.sync.connect(nats_url) as nc:
-        js = nc.jetstream()
+    with jetarrow.sync.connect(nats_url, connect_timeout=20) as nc:
+        js = nc.jetstream(timeout=20)
         js.add_stream(name=name, subjects=[f"{name}.>"])
         yield name
         js.delete_stream(name)

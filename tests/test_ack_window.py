@@ -95,7 +95,7 @@ async def test_messages_and_handles_too(js: JetStreamContext, stream: str, quiet
     begin = time.monotonic()
     messages = await (await js.pull_subscribe_bind(consumer="d", stream=stream)).fetch(1_000, timeout=LONG)
     assert len(messages) == 20
-    await asyncio.gather(*(msg.ack_sync() for msg in messages))
+    await asyncio.gather(*(msg.ack_sync(timeout=20) for msg in messages))
     async for batch in js.stream(stream).consumer("d").batches(1_000, timeout=LONG):
         assert len(batch) == 20
         break

@@ -114,7 +114,7 @@ async def test_decode_a_fetched_batch(js: JetStreamContext, stream: str) -> None
     batch = await sub.fetch_batch(100)
     decoded = batch.decode(SCHEMA, mode="DROPMALFORMED")
     assert (len(batch), len(decoded), decoded.seqs.to_pylist()) == (10, 3, [1, 9, 10])
-    await decoded.ack_sync()
+    await decoded.ack_sync(timeout=20)
     assert (await sub.consumer_info()).num_ack_pending == 7
     assert len(batch.decode(SCHEMA)) == 10
 

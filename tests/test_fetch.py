@@ -181,7 +181,7 @@ def test_sync_fetch_batch_and_acks_work(sync_js: jetarrow.sync.JetStream, stream
     assert len(sub.fetch_batch(10, timeout=1)) == 1
     msg = sync_js.pull_subscribe(f"{stream}.>").fetch(batch_size=3, timeout=1)[0]
     assert (msg.data, msg.seq, msg.redelivered, msg.metadata.stream) == (b"x", 1, False, stream)
-    msg.ack_sync()
+    msg.ack_sync(timeout=20)
     with pytest.raises(errors.MsgAlreadyAckdError):
         msg.ack()
     messages = sync_js.pull_subscribe(f"{stream}.>").messages()
@@ -211,7 +211,7 @@ async def test_single_messages_are_acknowledged(nc: Client, js: JetStreamContext
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
     one, two, three, four, five = await sub.fetch(5)
     await one.ack()
-    await two.ack_sync()
+    await two.ack_sync(timeout=20)
     await three.term("bad")
     await four.in_progress()
     await four.nak()

@@ -27,7 +27,7 @@ async def test_fetch_delivers_message_with_malformed_headers(
         while len(seen) < 3:
             seen += await getattr(sub, verb)(10, timeout=10)
         for msg in seen:
-            await msg.ack_sync()
+            await msg.ack_sync(timeout=20)
         assert [msg.data for msg in seen] == [b"1", b"2", b"3"]
         assert [msg.headers_all for msg in seen] == [{"A": ["1"]}, headers, {"A": ["1"]}]
         assert nc.stats["reconnects"] == 0
@@ -52,9 +52,9 @@ async def test_malformed_message_accepts_nak_and_term(
         if verb == "nak":
             # It is redelivered.
             (again,) = await sub.fetch(1, timeout=10)
-            await again.ack_sync()
+            await again.ack_sync(timeout=20)
         elif verb == "in_progress":
-            await msg.ack_sync()
+            await msg.ack_sync(timeout=20)
 
         async def acknowledged() -> bool:
             return (await sub.consumer_info()).num_ack_pending == 0

@@ -192,13 +192,13 @@ async def test_reading_by_handle(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 30)
     messages = await consumer.fetch(10)
     assert [msg.data for msg in messages] == [str(n).encode() for n in range(1, 11)]
-    await asyncio.gather(*(msg.ack_sync() for msg in messages))
+    await asyncio.gather(*(msg.ack_sync(timeout=20) for msg in messages))
     batch = await consumer.fetch_batch(5)
     assert batch.seqs.to_pylist() == [11, 12, 13, 14, 15]
     await batch.ack_sync()
     seqs = []
     async for msg in consumer.messages():
-        await msg.ack_sync()
+        await msg.ack_sync(timeout=20)
         seqs.append(msg.seq)
         if msg.seq == 20:
             break

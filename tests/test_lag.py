@@ -24,7 +24,7 @@ async def test_lag_has_one_row_per_consumer(js: JetStreamContext, stream: str) -
     idle, partly = (js.stream(stream).consumer(name) for name in ("idle", "partly"))
     taken = await partly.fetch(5)
     for msg in taken[:3]:
-        await msg.ack_sync()
+        await msg.ack_sync(timeout=20)
     await js.add_consumer(stream, name="two", filter_subjects=[f"{stream}.b", f"{stream}.c"], ack_policy="explicit")
     await js.add_consumer(stream, name="push", deliver_subject=f"deliver.{stream}", filter_subject=f"{stream}.none")
     await idle.pause(datetime.now(UTC) + timedelta(hours=1))

@@ -264,7 +264,7 @@ async def test_reset_consumer_redelivers_messages(js: JetStreamContext, stream: 
     sub = await js.pull_subscribe("", durable="c", stream=stream)
     first = await sub.fetch(4)
     assert [msg.seq for msg in first] == [3, 4, 5, 6]
-    await first[0].ack_sync()
+    await first[0].ack_sync(timeout=20)
     reset = await js.reset_consumer(stream, "c")
     assert (reset.reset_seq, reset.info.num_ack_pending, reset.info.name) == (4, 0, "c")
     assert [msg.seq for msg in await sub.fetch(3)] == [4, 5, 6]

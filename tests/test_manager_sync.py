@@ -122,7 +122,7 @@ def test_sync_consumer_handle_manages_consumer(sync_js: JetStream, stream: str) 
     assert reader.fetch_batch(4).seqs.to_pylist() == [4, 5, 6, 7]
     seqs = []
     for msg in reader.messages():
-        msg.ack_sync()
+        msg.ack_sync(timeout=20)
         seqs.append(msg.seq)
         if msg.seq == 10:
             break

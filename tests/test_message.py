@@ -67,7 +67,7 @@ def test_sync_messages_can_be_changed_copied_and_acknowledged(
     made = copy.copy(msg)
     assert (made == msg, made.own, made.sid) == (True, "hung", msg.sid)
     assert dataclasses.replace(msg, subject="b").subject == "b"
-    answer = msg.ack_sync()
+    answer = msg.ack_sync(timeout=20)
     assert (type(answer), msg.is_acked, made.is_acked) == (jetarrow.sync.Msg, True, False)
     two.ack()
     three.term("bad")
@@ -107,7 +107,7 @@ def test_sync_client_creates_messages_of_its_msg_class(nats_url: str, stream: st
         assert (type(first), first.data) == (Own, b"x")
         first.nak()
         (again,) = sub.fetch()
-        assert (type(again), type(again.ack_sync())) == (Own, Own)
+        assert (type(again), type(again.ack_sync(timeout=20))) == (Own, Own)
     assert jetarrow.sync.Client.msg_class is jetarrow.sync.Msg
 
 
@@ -117,7 +117,7 @@ async def test_rows_of_a_batch_are_messages(js: JetStreamContext, stream: str) -
     first, second = batch
     first.data = b"written"
     assert (type(first), first.data, second.data, batch[0].data) == (Msg, b"written", b"2", b"1")
-    await first.ack_sync()
+    await first.ack_sync(timeout=20)
 
 
 def test_only_one_of_many_threads_acknowledges_a_message(sync_js: jetarrow.sync.JetStream, stream: str) -> None:

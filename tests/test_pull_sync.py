@@ -42,7 +42,7 @@ def test_unsubscribe(make: Make, sync_js: JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 2)
     sub = make()
     (msg,) = sub.fetch(1)
-    msg.ack_sync()
+    msg.ack_sync(timeout=20)
     assert sub.unsubscribe() is None
     with pytest.raises(BadSubscriptionError):
         sub.unsubscribe()

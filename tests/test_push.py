@@ -199,7 +199,7 @@ async def test_iteration_yields_what_pull_asked_for(js: JetStreamContext, stream
     sub.pull(3, expires=5)
     seen: list[int | None] = []
     async for msg in sub:
-        await msg.ack_sync()
+        await msg.ack_sync(timeout=20)
         seen.append(msg.seq)
         if len(seen) == 3:
             assert (await sub.consumer_info()).num_pending == 7

@@ -56,7 +56,7 @@ async def test_push_delivers_malformed_message_and_reports_it(
         seen = [await sub.next_msg(timeout=20) for _ in range(3)]
         if not ordered:
             for msg in seen:
-                await msg.ack_sync()
+                await msg.ack_sync(timeout=20)
         assert [msg.data for msg in seen] == [b"1", b"2", b"3"]
         assert [msg.headers_all for msg in seen] == [{"A": ["1"]}, headers, {"A": ["1"]}]
         assert seen[1].metadata.sequence.stream == 2
@@ -120,7 +120,7 @@ async def test_unacknowledged_malformed_message_is_redelivered(
         assert (await sub.next_msg(timeout=20)).data == b"1"
         again = await sub.next_msg(timeout=20)
         assert again.seq == 1
-        await again.ack_sync()
+        await again.ack_sync(timeout=20)
 
 
 async def test_callback_receives_malformed_messages(js: JetStreamContext, nats_url: str, stream: str) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import jetarrow.sync
 import pytest
 from jetarrow.server import NatsServer
+from jetarrow.system import trace_request
+from jetarrow.system.system import System
 
 from tests.cli.tools import SYSTEM_ACCOUNT, SYSTEM_USER, Command
 from tests.tools import cluster, wait_until
@@ -18,8 +20,15 @@ def servers() -> Iterator[dict[str, NatsServer]]:
     with cluster(more=SYSTEM_ACCOUNT) as servers:
         with jetarrow.sync.connect(servers["n0"].url, user="admin", password="x") as nc:
             wait_until(lambda: [answer.data.active_servers for answer in nc.system().ping()] == [3, 3, 3], 60)
-            wait_until(lambda: nc.system(timeout=1).jsz(leader_only=True), 60)
+            wait_until(lambda: nc.system(timeout=20).jsz(leader_only=True), 60)
         yield servers
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may pause a server for longer than the half second between two answers."""
+    monkeypatch.setitem(System.__init__.__kwdefaults__, "stall", 30.0)
+    monkeypatch.setattr(trace_request, "_STALL", 30.0)
 
 
 @pytest.fixture

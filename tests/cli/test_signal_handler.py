@@ -113,7 +113,7 @@ def test_a_signal_is_repeated_until_it_is_not_lost(monkeypatch: pytest.MonkeyPat
             Destroyed(signal.SIGTERM)
             threading.Event().wait(30)
         assert signals.exit_code() == 143
-    assert sent == [signal.SIGTERM] * 2
+    wait_until(lambda: sent == [signal.SIGTERM] * 2)
 
 
 def test_a_repeated_signal_waits_for_the_end_of_a_write() -> None:

@@ -60,7 +60,7 @@ async def test_ack(js: Any) -> None:
 async def test_ack_sync(js: Any) -> None:
     sub = await pull(js)
     msg = await one(sub)
-    await msg.ack_sync()
+    await msg.ack_sync(timeout=20)
     assert (await left(sub), msg.is_acked) == ((0, 0, 0), True)
 
 
@@ -117,7 +117,7 @@ async def test_in_progress_gives_more_time(face: Face, js: Any) -> None:
         await msg.in_progress()
         assert await face.nothing_comes(sub.fetch(1, timeout=1))
     assert msg.is_acked is False
-    await msg.ack_sync()
+    await msg.ack_sync(timeout=20)
     assert await left(sub) == (0, 0, 0)
 
 
@@ -132,7 +132,7 @@ async def test_ack_all(face: Face, js: Any) -> None:
     await spread(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", "work", config=face.api.ConsumerConfig(ack_policy="all"))
     msgs = await sub.fetch(5)
-    await msgs[3].ack_sync()
+    await msgs[3].ack_sync(timeout=20)
     assert (await sub.consumer_info()).num_ack_pending == 1
 
 
@@ -149,5 +149,5 @@ async def test_a_workqueue_forgets_what_is_acknowledged(js: Any) -> None:
     await spread(js, stream, 3)
     sub = await js.pull_subscribe(f"{stream}.>", "work")
     for msg in await sub.fetch(2):
-        await msg.ack_sync()
+        await msg.ack_sync(timeout=20)
     assert (await js.stream_info(stream)).state.messages == 1

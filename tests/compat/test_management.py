@@ -207,7 +207,7 @@ async def test_reset_consumer(face: Face, js: Any, stream: str) -> None:
     await spread(js, stream, 5)
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
     for msg in await sub.fetch(5):
-        await msg.ack_sync()
+        await msg.ack_sync(timeout=20)
     reset = await js.reset_consumer(stream, "work", seq=3)
     assert reset.reset_seq == 3
     assert [msg.metadata.sequence.stream for msg in await sub.fetch(5)] == [3, 4, 5]

@@ -133,7 +133,7 @@ async def test_a_client_names_the_class_of_its_messages(face: Face, msg_class: A
         messages.append(await nc.request(where, b"x", timeout=5))
         assert [type(msg) for msg in messages] == [Own] * 5
         assert (messages[3].headers, messages[3]._client, messages[0].data) == ({"a": "1"}, nc, b"0")
-        await messages[0].ack_sync()
+        await messages[0].ack_sync(timeout=20)
         await nc.close()
     assert type(await received(await face.connect())) is msg_class
 

@@ -158,7 +158,7 @@ async def test_reconstructed_stream_message_acknowledges(js: Any, msg_class: Any
     came = await one(sub)
     msg = msg_class(nc, subject=came.subject, reply=came.reply, data="decoded")
     assert msg.metadata.sequence.stream == 1
-    await msg.ack_sync()
+    await msg.ack_sync(timeout=20)
     assert (await sub.consumer_info()).num_ack_pending == 0
 
 
@@ -197,12 +197,12 @@ async def test_ack_sync_can_be_repeated_after_failure(face: Face, js: Any) -> No
     reply, msg.reply = msg.reply, msg.reply.replace("$JS.ACK.", "$JS.ACK.X.X.", 1)
     assert await face.failure(msg.ack_sync(timeout=0.5)) in ("errors.NoRespondersError", "errors.TimeoutError")
     msg.reply = reply
-    await msg.ack_sync()
+    await msg.ack_sync(timeout=20)
     assert msg.is_acked
 
 
 async def test_ack_sync_returns_the_servers_answer(msg_class: Any, js: Any) -> None:
-    answer = await (await one(await pull(js))).ack_sync()
+    answer = await (await one(await pull(js))).ack_sync(timeout=20)
     assert isinstance(answer, msg_class)
     assert answer.data == b""
 
@@ -216,7 +216,7 @@ async def test_ackd_is_read_and_set(face: Face, js: Any) -> None:
     await second.ack()
     assert second._ackd is True
     first._ackd = False
-    await first.ack_sync()
+    await first.ack_sync(timeout=20)
     assert (await sub.consumer_info()).num_ack_pending == 0
 
 

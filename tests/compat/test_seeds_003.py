@@ -49,7 +49,7 @@ async def test_a_durable_push_consumer_with_a_subject_of_its_own(js: JetStreamCo
     data = []
     async for msg in sub:
         data.append(msg.data)
-        await msg.ack_sync()
+        await msg.ack_sync(timeout=20)
         if len(data) == 3:
             break
     assert data == [b"1", b"2", b"3"]
@@ -105,7 +105,7 @@ async def test_fetch_and_consume_by_name(js: JetStreamContext, sync_js: jetarrow
     more = []
     async for msg in js.consume(stream, "worker", 3):
         more.append(int(msg.data))
-        await msg.ack_sync()
+        await msg.ack_sync(timeout=20)
         if len(more) == 4:
             break
     assert more == [8, 9, 10, 11]

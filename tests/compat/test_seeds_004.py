@@ -98,7 +98,7 @@ async def test_a_push_consumer_by_handle(nc: Client, js: JetStreamContext, strea
     got = []
     async for msg in consumer.messages():
         got.append(msg.data)
-        await msg.ack_sync()
+        await msg.ack_sync(timeout=20)
         if len(got) == 5:
             break
     assert got == [b"1", b"2", b"3", b"4", b"5"]

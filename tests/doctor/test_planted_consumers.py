@@ -150,7 +150,7 @@ async def test_waiting_requests_at_their_limit(own: JetStreamContext) -> None:
 
 
 async def acknowledge_slowly(js: JetStreamContext, **config: Any) -> asyncio.Task[None]:
-    """Takes 500 messages at once, and acknowledges 200 a second in the background."""
+    """Takes 500 messages at once, and acknowledges 50 a second in the background."""
     await js.add_consumer("P", durable_name="C", **config)
     sub = await js.pull_subscribe_bind(stream="P", consumer="C")
     batch = await sub.fetch(500)
@@ -158,14 +158,14 @@ async def acknowledge_slowly(js: JetStreamContext, **config: Any) -> asyncio.Tas
     async def work() -> None:
         for msg in batch:
             await msg.ack()
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)
 
     return asyncio.ensure_future(work())
 
 
 @pytest.mark.parametrize("config", [{}, {"sample_freq": "100%"}])
 async def test_ack_wait_below_the_time_to_the_ack(filled: JetStreamContext, config: dict[str, Any]) -> None:
-    """500 messages at 200 a second take 2.5 s; the consumer without samples is judged by its counts."""
+    """500 messages at 50 a second take 10 s; the consumer without samples is judged by its counts."""
     task = await acknowledge_slowly(filled, ack_wait=0.2, **config)
     finding = await only(filled, Thresholds(measure=0.5))
     task.cancel()

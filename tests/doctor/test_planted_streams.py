@@ -30,7 +30,7 @@ async def test_a_healthy_stream_has_no_findings(js: JetStreamContext, stream: st
     await js.publish_batch(f"{stream}.a", [b"x"] * 10)
     sub = await js.pull_subscribe(f"{stream}.>", durable="healthy")
     for msg in await sub.fetch(10):
-        await msg.ack_sync()
+        await msg.ack_sync(timeout=20)
     found = await js.doctor(stream)
     assert list(found) == []
     assert found.worst is None

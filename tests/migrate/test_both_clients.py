@@ -55,7 +55,7 @@ async def test_clients_of_both_kinds_share_a_durable_consumer(nats_url: str) -> 
         for sub in subs:
             for msg in await sub.fetch(COUNT // 2):
                 got.append(int(msg.data))
-                await msg.ack_sync()
+                await msg.ack_sync(timeout=20)
         assert sorted(got) == list(range(COUNT))
     for client in clients:
         await client.close()

@@ -16,6 +16,7 @@ from jetarrow.jetstream.context import JetStreamContext
 from jetarrow.jetstream.errors import DataLossError, StreamRolledBackError
 from jetarrow.server import NatsServer
 
+from ..conftest import EAGER
 from ..tools import until
 from .tools import COUNT, SINCE, STREAM, Copy, publish, with_other_client
 
@@ -97,7 +98,7 @@ async def test_a_subscription_in_order_ends_with_the_error(
 
 
 def test_a_blocking_subscription_in_order_ends_with_the_error(own_server: NatsServer, tmp_path: Path) -> None:
-    with jetarrow.sync.connect(own_server.url, reconnect_time_wait=0.05) as nc:
+    with jetarrow.sync.connect(own_server.url, **EAGER) as nc:
         js = nc.jetstream()
         js.add_stream(name=STREAM, subjects=[f"{STREAM}.>"])
         copy = Copy(own_server, tmp_path / "copy")
@@ -123,7 +124,7 @@ async def test_a_subscription_with_a_callback_tells_the_error(own_server: NatsSe
     async def take(msg: Any) -> None:
         seen.append(msg.metadata.sequence.stream)
 
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, error_cb=error_cb) as nc:
+    async with await jetarrow.connect(own_server.url, error_cb=error_cb, **EAGER) as nc:
         js = nc.jetstream()
         await js.add_stream(name=STREAM, subjects=[f"{STREAM}.>"])
         async with restored(own_server, js, tmp_path, "past"):

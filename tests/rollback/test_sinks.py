@@ -261,7 +261,7 @@ async def test_a_work_queue_goes_back_while_rows_are_fetched(
     new = {"behind": 10, "past": 2 * COUNT}[since]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        async with sink_of(queue, kind, folder, seconds=2, **options) as sink:
+        async with sink_of(queue, kind, folder, seconds=10, **options) as sink:
             async with restored(own_server, tmp_path, since):
                 stepping = asyncio.ensure_future(sink.step())
                 # The messages are fetched and not acknowledged.

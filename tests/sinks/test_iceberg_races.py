@@ -90,7 +90,7 @@ def test_sinks_with_the_same_app_id_write_each_row_once(
 
     with ThreadPoolExecutor(3) as pool:
         for running in [pool.submit(write, rows) for rows in (3, 4, 5)]:
-            running.result(60)
+            running.result()
     assert seqs(sql_catalog(tmp_path)) == list(range(1, 121))
     assert locked
 

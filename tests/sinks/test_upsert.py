@@ -82,9 +82,9 @@ async def test_marker_of_an_expired_message_deletes_its_row(js: JetStreamContext
     await js.delete_stream(stream)
     # The server raises a message's time to live to that of its marker.
     await js.add_stream(
-        StreamConfig(name=stream, subjects=[f"{stream}.>"], allow_msg_ttl=True, subject_delete_marker_ttl=3)
+        StreamConfig(name=stream, subjects=[f"{stream}.>"], allow_msg_ttl=True, subject_delete_marker_ttl=8)
     )
-    await js.publish(f"{stream}.a", b'{"id": 1}', headers={"Nats-TTL": "3s"})
+    await js.publish(f"{stream}.a", b'{"id": 1}', headers={"Nats-TTL": "8s"})
     await js.publish(f"{stream}.b", b'{"id": 2}')
     await upsert(js, stream, tmp_path, key="subject").run()
     assert rows(tmp_path, "id") == [(1,), (2,)]

@@ -218,7 +218,7 @@ def test_job_that_retries_a_task_after_the_window_stores_each_row_once(
     spark: SparkSession, streams: Streams, write: Callable[..., None], stored: Read, tmp_path: Path
 ) -> None:
     """A stage before the write fails at the end of its rows, when the stream has forgotten the first of them."""
-    name = streams.new(duplicate_window=int(1e9))
+    name = streams.new(duplicate_window=int(6e9))
     url, file = streams.url, str(tmp_path / "attempts")
 
     def fail_once(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -247,7 +247,7 @@ def test_job_that_retries_a_task_after_the_window_stores_each_row_once(
     before = spark.conf.get(rows_of_batch)
     spark.conf.set(rows_of_batch, "200")
     try:
-        write(frame.mapInArrow(fail_once, frame.schema), name, subject=f"{name}.a", recoveryWindow="1s")
+        write(frame.mapInArrow(fail_once, frame.schema), name, subject=f"{name}.a", recoveryWindow="6s")
     finally:
         spark.conf.set(rows_of_batch, before)
     with open(file) as attempts:

@@ -120,7 +120,7 @@ class Code:
     """Python code that native code calls, in a thread that a program does not wait for: runs until after its end."""
 
     # Seconds: less than the end of the process waits for such code.
-    RUNS = 0.2
+    RUNS = 0.05
 
     def __init__(self) -> None:
         self.begun = threading.Event()

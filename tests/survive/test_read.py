@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
 
 import jetarrow
 import jetarrow.sync
@@ -15,6 +14,7 @@ from jetarrow.jetstream.read_spec import ReadSpec
 from jetarrow.jetstream.reader import Reader
 from jetarrow.server import NatsServer
 
+from ..conftest import EAGER
 from ..tools import store
 from ..yardstick import ordered
 from ..yardstick.figures import check
@@ -148,7 +148,7 @@ async def test_two_kills_during_a_read(own_server: NatsServer) -> None:
 
 
 def test_two_kills_during_an_arrow_stream(own_server: NatsServer, restarts: Restarts) -> None:
-    with jetarrow.sync.connect(own_server.url, reconnect_time_wait=0.05) as nc:
+    with jetarrow.sync.connect(own_server.url, **EAGER) as nc:
         js = nc.jetstream()
         js.add_stream(name="S", subjects=["s.>"])
         js.publish_batch("s.a", [b"x"] * COUNT).raise_for_errors()
@@ -164,10 +164,9 @@ def test_two_kills_during_an_arrow_stream(own_server: NatsServer, restarts: Rest
 
 async def test_two_kills_while_following(own_server: NatsServer, restarts: Restarts) -> None:
     """The messages come while they are read, and both sides live through the same restarts."""
-    eager: dict[str, Any] = {"reconnect_time_wait": 0.05}
     async with (
-        await jetarrow.connect(own_server.url, **eager) as writer,
-        await jetarrow.connect(own_server.url, **eager) as nc,
+        await jetarrow.connect(own_server.url, **EAGER) as writer,
+        await jetarrow.connect(own_server.url, **EAGER) as nc,
     ):
         await writer.jetstream().add_stream(name="S", subjects=["s.>"])
         numbers = [str(i) for i in range(1, COUNT + 1)]

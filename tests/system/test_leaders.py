@@ -27,10 +27,10 @@ async def stream(servers: dict[str, NatsServer]) -> AsyncIterator[Stream]:
     """A stream with three replicas, each of which is current."""
     async with await jetarrow.connect(servers["n0"].url) as nc:
         # A request for the state of a stream or consumer has no answer during an election.
-        js = nc.jetstream(timeout=2)
+        js, looks = nc.jetstream(timeout=20), nc.jetstream(timeout=2)
         await js.add_stream(name="LED", subjects=["LED.>"], num_replicas=3)
+        await until(lambda: current(looks.stream("LED")), 30)
         stream = js.stream("LED")
-        await until(lambda: current(stream), 30)
         yield stream
         await stream.delete()
 

@@ -49,10 +49,10 @@ def test_servers_of_all_clusters_answer(servers: dict[str, NatsServer], name: st
             answers = getattr(everyone, verb)()
             assert [answer.server.name for answer in answers] == NAMES, verb
             assert answers.missing == 0
-        system = nc.system(stall=2)
+        system = nc.system(timeout=60, stall=30)
         assert [answer.server.name for answer in system.varz(domain="leaf")] == ["leaf0"]
         assert [answer.server.name for answer in system.ping(cluster="B")] == ["b0"]
-        assert [answer.server.name for answer in nc.system(timeout=1).jsz(leader_only=True)] == ["leaf0"]
+        assert [answer.server.name for answer in nc.system(timeout=20, stall=2).jsz(leader_only=True)] == ["leaf0"]
         (leafs,) = system.leafz(server="a0")
         assert {(leaf.name, leaf.account) for leaf in leafs.data.leafs or ()} == {("leaf0", "$G"), ("leaf0", "$SYS")}
         (gateways,) = system.gatewayz(server="a0")

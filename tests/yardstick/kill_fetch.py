@@ -44,7 +44,10 @@ async def fetch(server: NatsServer, count: int, kills: int, confirm: bool) -> li
                 again.append(0)
                 # During a fetch, or soon after it.
                 asyncio.get_running_loop().call_later(rng.uniform(0, 0.02), restarts.begin)
-            batch = await sub.fetch_batch(MOST, timeout=3)
+            try:
+                batch = await sub.fetch_batch(MOST, timeout=3)
+            except errors.TimeoutError:  # The server is not back yet.
+                continue
             if not len(batch):
                 info = await sub.consumer_info()
                 if not info.num_ack_pending and not info.num_pending:

@@ -128,7 +128,7 @@ def _server_cpu(
 
     try:
         requests.ping()
-    except SystemAccountError:
+    except (SystemAccountError, TimeoutError):
         if not may_refuse:
             raise
         yield None

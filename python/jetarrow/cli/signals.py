@@ -92,7 +92,8 @@ class _Handler:
         if self.stop is None:
             # It is handled as the first one, so that a write or a stop that began meanwhile is respected.
             self.stopped = None
-        self._outcomes = outcomes = SimpleQueue()
+        outcomes: SimpleQueue[bool] = SimpleQueue()
+        self._outcomes = outcomes
 
         def send() -> None:
             is_handled = False

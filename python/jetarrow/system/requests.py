@@ -123,12 +123,17 @@ class ServerRequests:
         self.timeout = timeout
         self.stall = stall
 
-    async def ping(self, chosen: Selection) -> ServerAnswers[ServerStats]:
-        """The statistics of the servers, which also has their number."""
+    async def ping(self, chosen: Selection, stall: float | None = None) -> ServerAnswers[ServerStats]:
+        """The statistics of the servers, which also has their number.
+
+        Args:
+            chosen: The servers.
+            stall: Seconds between two answers. Default: those of the connection's requests.
+        """
         if chosen.server is not None:
             return ServerAnswers([await self.one("STATSZ", chosen.server, {}, ServerStats)])
         known = await self._known("STATSZ")
-        answers = await self._collect("", {}, ServerStats, known)
+        answers = await self._collect("", {}, ServerStats, known, stall)
         self._require_answer("STATSZ", answers)
         known = max([known, *(answer.data.active_servers or 0 for answer in answers)])
         missing = max(known - len(answers), 0)
@@ -179,7 +184,8 @@ class ServerRequests:
         return self._parse(verb, msg, kind, self.session.now() - begin)
 
     async def _id_of(self, name: str) -> str:
-        answers = await self.ping(Selection())
+        # A server that answers late is not one that does not exist.
+        answers = await self.ping(Selection(), self.timeout)
         found = [answer.server.id for answer in answers if answer.server.name == name]
         if len(found) > 1:
             raise ServerNotFoundError(f"{len(found)} servers have the name {name!r}: pass the id of one, {found[0]}")
@@ -225,7 +231,7 @@ class ServerRequests:
             ) from None
 
     async def _collect(
-        self, verb: str, options: Mapping[str, Any], kind: type[_T], expected: int
+        self, verb: str, options: Mapping[str, Any], kind: type[_T], expected: int, stall: float | None = None
     ) -> list[ServerAnswer[_T]]:
         """The answers until `expected` have arrived (0: unknown), or none for `stall` seconds."""
         subject = f"{_SUBJECT}.PING.{verb}" if verb else f"{_SUBJECT}.PING"
@@ -237,7 +243,7 @@ class ServerRequests:
                 if left <= 0:
                     break
                 try:
-                    msg = await sub.next_msg(min(left, self.stall) if answers else left)
+                    msg = await sub.next_msg(min(left, stall or self.stall) if answers else left)
                 except TimeoutError:
                     break
                 if (msg.headers or {}).get("Status") == "503" and not msg.data:

@@ -26,7 +26,7 @@ async def verbs(case: Case) -> None:
     one, two, three, four = [message async for message in await consumer.fetch(max_messages=4, max_wait=5)]
     await one.in_progress()
     case.note("ack", await one.ack())
-    case.note("double ack", await two.double_ack())
+    case.note("double ack", await two.double_ack(timeout=20))
     case.note("double ack again", await two.double_ack(timeout=5))
     case.note("term", await three.term())
     case.note("term with reason", await four.term_with_reason("because"))

@@ -160,7 +160,7 @@ async def reset_of_the_position(case: Case) -> None:
     stream = await _stream(case, js)
     consumer = await stream.create_consumer(name="a", ack_policy="explicit")
     for _ in range(3):
-        await (await consumer.next(max_wait=5)).double_ack()
+        await (await consumer.next(max_wait=5)).double_ack(timeout=20)
     await case.call("sequence", stream.reset_consumer("a", 2))
     await case.call("no sequence", stream.reset_consumer("a"))
     await case.call("zero", stream.reset_consumer("a", 0))

@@ -128,7 +128,7 @@ async def sizes_of_requests(case: Case) -> None:
         data = []
         for _ in range(5):
             data.append((message := await anext(stream)).data)
-            await message.double_ack()
+            await message.double_ack(timeout=20)
         case.note(key, len(data))
         await stream.stop()
 

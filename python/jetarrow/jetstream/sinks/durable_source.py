@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jetarrow.core.errors import Error
@@ -124,10 +125,10 @@ class DurableSource:
                 self._times[seq] = time
                 fresh.append(row)
             elif held not in (None, time):
-                await self._repeated(lambda mark=(seq, held): self._verify([mark]))
+                await self._repeated(partial(self._verify, [(seq, held)]))
             elif held is None and self._latest is not None and time > self._latest:
                 # It was stored after all written messages. Marked messages of a work queue cannot be read.
-                await self._repeated(lambda: self._verify(self._committed.marks))
+                await self._repeated(partial(self._verify, self._committed.marks))
                 last = (self._committed.last_seq, self._latest)
                 raise StreamRolledBackError.of_nanoseconds(self._committed.stream, last, (seq, time), None)
         return fresh

@@ -13,7 +13,7 @@ from jetarrow.system.models.connections import (
     SubDetail,
     Subsz,
 )
-from jetarrow.system.models.jetstream import AccountDetail, Accountz, Jsz, StreamDetail
+from jetarrow.system.models.jetstream import AccountDetail, Accountz, ConsumerDetail, Jsz, StreamDetail
 from jetarrow.system.models.servers import (
     DataStats,
     Healthz,
@@ -33,6 +33,7 @@ __all__ = [
     "Accountz",
     "ConnInfo",
     "Connz",
+    "ConsumerDetail",
     "DataStats",
     "Gatewayz",
     "Healthz",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from jetarrow.jetstream.models.account import APIStats
 from jetarrow.jetstream.models.base import Base, Codec, Moment, Nested
-from jetarrow.jetstream.models.consumers import ConsumerInfo
+from jetarrow.jetstream.models.consumers import ConsumerConfig, ConsumerInfo
 from jetarrow.jetstream.models.stream_info import ClusterInfo, StreamSourceInfo, StreamState
 from jetarrow.jetstream.models.streams import StreamConfig
 from jetarrow.system.models.servers import JetStreamServerConfig, MetaCluster
@@ -25,6 +25,24 @@ class _Limit(Codec):
 
     def dump(self, value: Any) -> Any:
         return value + _UNSIGNED if value == -1 else value
+
+
+@dataclass
+class ConsumerDetail(ConsumerInfo):
+    """A consumer of a stream, as one of its servers has it: a `ConsumerInfo` whose fields may be absent.
+
+    Attributes:
+        name: Its name.
+        stream_name: Its stream's name.
+        created: Time of its creation, UTC.
+        config: Its configuration, requested with `config`.
+    """
+
+    name: str = ""
+    stream_name: str = ""
+    # The API of JetStream always has these.
+    config: ConsumerConfig | None = None  # type: ignore[assignment]
+    created: datetime | None = None  # type: ignore[assignment]
 
 
 @dataclass
@@ -47,7 +65,7 @@ class StreamDetail(Base):
         "cluster": Nested(ClusterInfo),
         "config": Nested(StreamConfig),
         "state": Nested(StreamState),
-        "consumer_detail": Nested(ConsumerInfo),
+        "consumer_detail": Nested(ConsumerDetail),
         "mirror": Nested(StreamSourceInfo),
         "sources": Nested(StreamSourceInfo),
     }
@@ -57,7 +75,7 @@ class StreamDetail(Base):
     cluster: ClusterInfo | None = None
     config: StreamConfig | None = None
     state: StreamState | None = None
-    consumer_detail: list[ConsumerInfo] | None = None
+    consumer_detail: list[ConsumerDetail] | None = None
     mirror: StreamSourceInfo | None = None
     sources: list[StreamSourceInfo] | None = None
 
