@@ -154,18 +154,18 @@ async def test_too_much_is_warned_of_once(js: JetStreamContext, stream: str) -> 
         warnings.simplefilter("error")
         await sub.fetch_batch(20)
     with pytest.warns(UserWarning, match=r"at most 20 unacknowledged messages .*max_ack_pending=21") as caught:
-        await sub.fetch_batch(21, timeout=1)
+        await sub.fetch_batch(21, timeout=10, min_messages=0)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        await sub.fetch_batch(22, timeout=1)
+        await sub.fetch_batch(22, timeout=10, min_messages=0)
 
 
 def test_too_much_is_warned_of_in_the_sync_face(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     fill_sync(sync_js, stream, 1)
     sub = sync_js.pull_subscribe(f"{stream}.>", durable="d", max_ack_pending=20)
     with pytest.warns(UserWarning, match="at most 20 unacknowledged messages") as caught:
-        sub.fetch_batch(21, timeout=1)
+        sub.fetch_batch(21, timeout=10, min_messages=0)
     assert caught[0].filename == __file__
 
 

@@ -19,7 +19,7 @@ from jetarrow.server import NatsServer
 from .tools import fill, fill_sync, numbers, store, until
 
 # Seconds; +WPI is sent at half of this interval.
-ACK_WAIT = 3.0
+ACK_WAIT = 8.0
 
 
 async def subscribed(js: JetStreamContext, stream: str, **config: Any) -> Any:
@@ -34,7 +34,7 @@ async def test_batches_have_the_requested_number_of_rows(js: JetStreamContext, s
     await fill(js, stream, 25)
     sub = await subscribed(js, stream)
     sizes = []
-    batches = sub.batches(rows=10, seconds=1)
+    batches = sub.batches(rows=10, seconds=5)
     async for batch in batches:
         sizes.append(len(batch))
         await batch.ack_sync()

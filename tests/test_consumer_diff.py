@@ -63,7 +63,7 @@ async def test_update_changes_existing_consumer(js: JetStreamContext, durable: s
     sub = await js.pull_subscribe(f"{durable}.b", durable="d", max_ack_pending=9, update=True)
     config = (await sub.consumer_info()).config
     assert (config.filter_subject, config.max_ack_pending, config.ack_wait) == (f"{durable}.b", 9, 60)
-    assert [msg.data for msg in await sub.fetch(5, timeout=1)] == [b"2"]
+    assert [msg.data for msg in await sub.fetch(5, timeout=10)] == [b"2"]
     both = [f"{durable}.a", f"{durable}.c"]
     await js.pull_subscribe("", durable="d", stream=durable, filter_subjects=both, update=True)
     config = (await js.consumer_info(durable, "d")).config

@@ -26,18 +26,28 @@ AWAY = 1.4
 
 @contextlib.asynccontextmanager
 async def long_election(
-    own: JetStreamContext, url: str, answer: bool = True, asked: bool = True, returns: bool = True
+    own: JetStreamContext,
+    url: str,
+    answer: bool = True,
+    *,
+    asked: bool = True,
+    returns: bool = True,
+    after_lookup: bool = False,
 ) -> AsyncIterator[str]:
     """Fakes an API with a stream for late.> that has no leader at first (or ever), and yields the API's prefix."""
     names: list[bytes] = []
+    has_asked = asyncio.Event()
 
     async def tell(msg: Msg) -> None:
         names.append(msg.data)
+        has_asked.set()
         if answer:
             await msg.respond(b'{"streams": ["LATE"], "total": 1, "offset": 0, "limit": 1024}')
 
     async def later() -> None:
         if returns:
+            if after_lookup:
+                await has_asked.wait()
             await asyncio.sleep(AWAY)
             await own.add_stream(name="LATE", subjects=["late.>"], allow_batched=True, allow_atomic=True)
 
@@ -67,7 +77,8 @@ async def test_publish_succeeds_after_a_long_election(
 ) -> None:
     if verb in ("fast", "atomic") and not answer:
         pytest.skip("these modes ask for the stream before they begin")
-    async with long_election(own, own_server.url, answer) as prefix, await jetarrow.connect(own_server.url) as nc:
+    election = long_election(own, own_server.url, answer, after_lookup=True)
+    async with election as prefix, await jetarrow.connect(own_server.url) as nc:
         js = nc.jetstream(prefix=prefix)
         rows = [b"%d" % i for i in range(500)]
         if verb == "publish":
@@ -201,7 +212,7 @@ async def test_messages_without_an_ack_are_resent_only_with_ids(
         await nc.flush()
         msg_ids = [f"id-{n}" for n in range(50)] if ids else None
         # Messages with ids are resent within 3 s; without them the whole timeout passes.
-        timeout = 6 if ids else 4
+        timeout = 20 if ids else 4
         begun = time.monotonic()
         if verb == "publish":
             call = asyncio.ensure_future(js.publish("late.a", b"x", timeout=timeout, msg_id="id" if ids else None))

@@ -42,6 +42,10 @@ print(time.time())
 STREAM = """
 import asyncio, sys, time
 import jetarrow
+from jetarrow.core import at_exit, connect
+
+# A busy machine may leave the server without a processor for as long as an exit waits.
+at_exit.STALL = at_exit.SEND_TIMEOUT = connect.LAST_ACKS_TIMEOUT = 60
 
 url, subject, ending = sys.argv[1:]
 

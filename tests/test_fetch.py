@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 import jetarrow.sync
 import pyarrow as pa
@@ -32,7 +33,7 @@ async def test_fetch_batch_default_columns_match_schema(js: JetStreamContext, st
     await js.publish(f"{stream}.a", b"one", headers={"H": ["1", "2"]})
     await js.publish(f"{stream}.b", b"two")
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
-    batch = await sub.fetch_batch(10, timeout=1)
+    batch = await sub.fetch_batch(10, timeout=10)
     assert len(batch) == 2
     assert batch.schema == pa.schema(
         [
@@ -68,7 +69,7 @@ async def test_fetch_batch_with_columns_returns_only_these(js: JetStreamContext,
 async def test_batch_ack_accepts_all_rows_numbers_and_masks(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 10)
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", ack_wait=30)
-    batch = await sub.fetch_batch(10, timeout=1)
+    batch = await sub.fetch_batch(10, timeout=10)
     await batch.ack([0, 1, -1])
     await unacknowledged(sub, 7)
     await batch.ack([i in (2, 3) for i in range(10)])
@@ -90,11 +91,16 @@ async def test_batch_ack_accepts_all_rows_numbers_and_masks(js: JetStreamContext
 async def test_fetch_batch_without_messages_returns_empty_batch(js: JetStreamContext, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>")
     begin = time.monotonic()
-    batch = await sub.fetch_batch(10, timeout=1)
-    assert 0.9 < time.monotonic() - begin < 4.5
+    batch = await sub.fetch_batch(10, timeout=3)
+    assert 2.9 < time.monotonic() - begin < 30
     assert (len(batch), batch.to_pyarrow().num_rows, batch.schema.names[0]) == (0, 0, "stream")
     await batch.ack()
-    assert len(await sub.fetch_batch(10, timeout=0)) == 0
+    rows = None
+    while rows is None:
+        # The server has a quarter of a second for its answer, which a busy machine may take.
+        with suppress(TimeoutError):
+            rows = len(await sub.fetch_batch(10, timeout=0))
+    assert rows == 0
 
 
 async def test_fetch_batch_returns_after_min_messages(js: JetStreamContext, stream: str) -> None:
@@ -105,27 +111,27 @@ async def test_fetch_batch_returns_after_min_messages(js: JetStreamContext, stre
     assert time.monotonic() - begin < 4
     await fill(js, stream, 2)
     begin = time.monotonic()
-    assert len(await sub.fetch_batch(100, timeout=2, min_messages=3)) == 2
-    assert time.monotonic() - begin > 1.9
+    assert len(await sub.fetch_batch(100, timeout=4, min_messages=3)) == 2
+    assert time.monotonic() - begin > 3.9
 
 
 async def test_fetch_batch_at_timeout_leaves_no_waiting_request(js: JetStreamContext, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
-    await sub.fetch_batch(10, timeout=1, min_messages=10)
+    await sub.fetch_batch(10, timeout=4, min_messages=10)
     assert (await sub.consumer_info()).num_waiting == 0
     await fill(js, stream, 3)
     other = await js.pull_subscribe(f"{stream}.>", durable="d")
-    assert len(await other.fetch_batch(10, timeout=1)) == 3
+    assert len(await other.fetch_batch(10, timeout=10)) == 3
 
 
 async def test_fetch_batch_ends_at_max_bytes(js: JetStreamContext, stream: str) -> None:
     await store(js, f"{stream}.a", [bytes(1_000)] * 10)
     sub = await js.pull_subscribe(f"{stream}.>")
-    batch = await sub.fetch_batch(10, max_bytes=3_500, timeout=2)
+    batch = await sub.fetch_batch(10, max_bytes=3_500, timeout=10)
     assert 0 < len(batch) <= 3
     with pytest.raises(ValueError, match="max_bytes=100"):
-        await sub.fetch_batch(10, max_bytes=100, timeout=2)
-    assert len(await sub.fetch_batch(10, timeout=1)) == 10 - len(batch)
+        await sub.fetch_batch(10, max_bytes=100, timeout=10)
+    assert len(await sub.fetch_batch(10, timeout=10)) == 10 - len(batch)
 
 
 @pytest.mark.parametrize("verb", ["fetch", "fetch_batch"])
@@ -171,15 +177,15 @@ async def test_fetch_batch_rejects_deleted_consumer_and_invalid_limits(js: JetSt
 def test_sync_fetch_batch_and_acks_work(sync_js: jetarrow.sync.JetStream, stream: str) -> None:
     sync_js.publish_batch(f"{stream}.a", ["x"] * 10)
     sub = sync_js.pull_subscribe(f"{stream}.>", durable="d")
-    batch = sub.fetch_batch(10, timeout=1)
+    batch = sub.fetch_batch(10, timeout=10)
     assert [msg.data for msg in batch] == [b"x"] * 10
     batch.ack([0])
     batch.nak([1])
     batch.in_progress()
     batch.ack_sync([2, 3])
     assert sub.consumer_info().num_ack_pending <= 8
-    assert len(sub.fetch_batch(10, timeout=1)) == 1
-    msg = sync_js.pull_subscribe(f"{stream}.>").fetch(batch_size=3, timeout=1)[0]
+    assert len(sub.fetch_batch(10, timeout=10)) == 1
+    msg = sync_js.pull_subscribe(f"{stream}.>").fetch(batch_size=3, timeout=10)[0]
     assert (msg.data, msg.seq, msg.redelivered, msg.metadata.stream) == (b"x", 1, False, stream)
     msg.ack_sync(timeout=20)
     with pytest.raises(errors.MsgAlreadyAckdError):
@@ -196,7 +202,7 @@ async def test_fetch_returns_list_of_messages(js: JetStreamContext, stream: str)
     meta = first.metadata
     assert (meta.sequence.stream, meta.sequence.consumer, meta.num_pending, meta.num_delivered) == (1, 1, 4, 1)
     assert (meta.stream, meta.consumer, meta.timestamp_ns // 1000) == (stream, "d", meta.timestamp.timestamp() * 1e6)
-    assert [len(await sub.fetch(batch_size=2)), len(await sub.fetch(max_messages=10, timeout=1))] == [2, 2]
+    assert [len(await sub.fetch(batch_size=2)), len(await sub.fetch(max_messages=10, timeout=10))] == [2, 2]
     assert await sub.fetch(10, no_wait=True) == []
     with pytest.raises(js_errors.FetchTimeoutError):
         await sub.fetch(10, timeout=0.2)
@@ -220,10 +226,10 @@ async def test_single_messages_are_acknowledged(nc: Client, js: JetStreamContext
     # As in nats-py: in_progress after the ack does not raise an error in a task that extends the ack wait.
     await four.in_progress()
     await unacknowledged(sub, 2)
-    (again,) = await sub.fetch(5, timeout=2)
+    (again,) = await sub.fetch(5, timeout=10)
     assert (again.seq, again.redelivered, again.metadata.num_delivered) == (4, True, 2)
     await five.nak(delay=0.1)
-    (delayed,) = await sub.fetch(5, timeout=2)
+    (delayed,) = await sub.fetch(5, timeout=10)
     assert delayed.seq == 5
     with pytest.raises(errors.NotJSMessageError):
         await Msg(nc, "a", data=b"c").ack()
@@ -239,7 +245,7 @@ async def test_ack_with_accepts_each_kind(js: JetStreamContext, stream: str) -> 
     await four.ack_with(AckKind.PROGRESS)
     await four.working()
     await unacknowledged(sub, 2)
-    (again,) = await sub.fetch(4, timeout=2)
+    (again,) = await sub.fetch(4, timeout=10)
     assert (again.seq, again.info.num_delivered) == (3, 2)
     for wrong in (AdvisoryKind.API, "NOPE", None, b"+ACK"):
         with pytest.raises(ValueError, match="is not a valid AckKind; valid are '\\+ACK', '-NAK', '\\+WPI', '\\+TERM'"):
@@ -303,7 +309,7 @@ async def test_fetch_at_max_ack_pending_leaves_no_waiting_request(js: JetStreamC
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", max_ack_pending=2)
     for _ in range(10):
         await fill(js, stream, 4)
-        held = await sub.fetch(4, timeout=0.5)
+        held = await sub.fetch(4, timeout=10)
         assert len(held) == 2
         assert (await sub.consumer_info()).num_waiting == 0
         for msg in held:

@@ -88,10 +88,10 @@ async def test_fetch_raises_for_message_above_request_limit(js: JetStreamContext
 async def test_fetch_raises_for_rejected_heartbeat(js: JetStreamContext, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="d")
     with pytest.raises(BadRequestError, match="heartbeat") as refused:
-        await sub.fetch(1, timeout=1, heartbeat=5)
+        await sub.fetch(1, timeout=6, heartbeat=5)
     assert isinstance(refused.value, APIError)
     await fill(js, stream, 1)
-    assert [msg.data for msg in await sub.fetch(1, timeout=1, heartbeat=0.2)] == numbers(1)
+    assert [msg.data for msg in await sub.fetch(1, timeout=10, heartbeat=0.2)] == numbers(1)
 
 
 async def test_pending_msgs_limit_limits_request_size(nc: Client, js: JetStreamContext, stream: str) -> None:
@@ -166,7 +166,7 @@ async def test_pending_bytes_limit_limits_requests_of_iterations(
     sub = await js.pull_subscribe(f"{stream}.>", durable="d", pending_bytes_limit=LIMIT)
     found: list[bytes] = []
     if verb == "batches":
-        async for batch in sub.batches(rows=6, seconds=1):
+        async for batch in sub.batches(rows=6, seconds=5):
             found += [msg.data for msg in batch]
             await batch.ack_sync()
             if len(found) == 6:

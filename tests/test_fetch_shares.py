@@ -33,7 +33,7 @@ async def full(js: JetStreamContext) -> None:
 
 async def dry(js: JetStreamContext) -> None:
     sub = await js.pull_subscribe("s.>", durable="d", stream="S")
-    assert len(await sub.fetch_batch(50, timeout=2, min_messages=50)) == 20
+    assert len(await sub.fetch_batch(50, timeout=5, min_messages=50)) == 20
 
 
 async def cancelled(js: JetStreamContext) -> None:
@@ -74,7 +74,7 @@ async def test_fetch_releases_its_share_of_pull_budget(way: Callable[[JetStreamC
 
             async def whole() -> bool:
                 asked.clear()
-                await probe.fetch_batch(10_000, timeout=1)
+                await probe.fetch_batch(10_000, timeout=10, min_messages=0)
                 await other.flush()
                 # The first fetch returns available messages; another one may wait.
                 return asked[:1] == [MOST]

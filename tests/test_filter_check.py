@@ -65,7 +65,7 @@ async def test_filter_that_can_match_does_not_warn(js: JetStreamContext, stream:
         # Sources bring subjects that the configuration does not list.
         await js.add_consumer(f"{stream}M", filter_subject="orders.x")
         kv = await js.create_key_value(bucket=stream)
-        assert await (await kv.watch("none")).updates(timeout=1) is None
+        assert await (await kv.watch("none")).updates(timeout=30) is None
     await js.delete_stream(f"{stream}M")
     await js.delete_key_value(stream)
 

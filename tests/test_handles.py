@@ -23,7 +23,7 @@ async def test_a_handle_makes_no_request(js: JetStreamContext) -> None:
     assert (consumer.name, consumer.stream_name, consumer.cached_info) == ("nor_this", "NOT_THERE", None)
     assert (repr(stream), repr(consumer)) == ("<Stream NOT_THERE>", "<Consumer nor_this of NOT_THERE>")
     assert (await js.account_info(totals=False)).api.total == total + 1
-    for call in (stream.info(), stream.purge(), consumer.info(), stream.get_msg(1), consumer.fetch(timeout=1)):
+    for call in (stream.info(), stream.purge(), consumer.info(), stream.get_msg(1), consumer.fetch(timeout=30)):
         with pytest.raises(NotFoundError):
             await call
 
@@ -213,7 +213,7 @@ async def test_batches(js: JetStreamContext, stream: str) -> None:
     await fill(js, stream, 25)
     sizes, seqs = [], []
     later = None
-    async for batch in consumer.batches(10, columns=["seq", "data"], timeout=1):
+    async for batch in consumer.batches(10, columns=["seq", "data"], timeout=5):
         await batch.ack_sync()
         sizes.append(len(batch))
         seqs += batch.seqs.to_pylist()
@@ -242,4 +242,4 @@ async def test_pause_and_resume(js: JetStreamContext, stream: str) -> None:
 async def test_a_push_consumer_is_not_pulled(js: JetStreamContext, stream: str) -> None:
     consumer = await js.stream(stream).create_consumer(durable_name="p", deliver_subject=f"deliver.{stream}")
     with pytest.raises(APIError):
-        await consumer.fetch(timeout=2)
+        await consumer.fetch(timeout=30)

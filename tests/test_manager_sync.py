@@ -128,7 +128,7 @@ def test_sync_consumer_handle_manages_consumer(sync_js: JetStream, stream: str) 
             break
     assert seqs == [8, 9, 10]
     rows: list[int | None] = []
-    for batch in reader.batches(10, columns=["seq"], timeout=1):
+    for batch in reader.batches(10, columns=["seq"], timeout=5):
         batch.ack_sync()
         rows += batch.seqs.to_pylist()
         if len(rows) == 20:

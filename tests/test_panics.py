@@ -175,7 +175,7 @@ async def test_panic_in_a_subscription_fails_only_that_subscription(nc: Client) 
             pass
     # Other subscriptions continue.
     await nc.publish("panic.b", b"3")
-    assert (await other.next_msg()).data == b"3"
+    assert (await other.next_msg(20)).data == b"3"
 
 
 @pytest.mark.parametrize("kind", ["callback", "future"])
@@ -245,7 +245,7 @@ async def test_panic_in_request_handling_closes_the_connection(told: Client, eve
 async def test_panic_in_the_connection_task_closes_the_connection(told: Client, events: list[str]) -> None:
     sub = await told.subscribe("panic.f")
     request = asyncio.ensure_future(told.request("panic.f", b"", timeout=30))
-    await sub.next_msg()
+    await sub.next_msg(20)
     await force("connection", lambda: reconnect(told), [request])
     with pytest.raises(RuntimeError, match="forced in Connection"):
         await request

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import Any
 
 import jetarrow
 import jetarrow.sync
@@ -11,6 +13,8 @@ import pytest
 from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
+
+from .tools import until
 
 
 @pytest.mark.parametrize("mode", ["window", "fast"])
@@ -76,8 +80,9 @@ async def test_bytes_in_flight_do_not_exceed_max_bytes(own_server: NatsServer) -
         assert (await js.stream_info("S")).state.messages == 5
 
 
-async def _later(js: JetStreamContext, subject: str) -> None:
-    await asyncio.sleep(0.2)
+async def _later(js: JetStreamContext, subject: str, answered: Callable[[], bool]) -> None:
+    """Adds the stream once the first message was answered with 503, a quarter of a second before it is sent again."""
+    await until(answered)
     await js.add_stream(name="LATE", subjects=[subject])
 
 
@@ -86,7 +91,13 @@ async def test_publish_during_leader_election_is_retried(
     own_server: NatsServer, own: JetStreamContext, verb: str
 ) -> None:
     """As during an election: the subject has no stream, and has one shortly after."""
-    late = asyncio.create_task(_later(own, "late.>"))
+    clients: list[Any] = [own._nc]  # type: ignore[attr-defined]
+
+    def has_answer() -> bool:
+        counts = [client.metrics_by_verb() for client in clients]
+        return any(one[name]["in_msgs"] for one in counts for name in ("publisher", "publish_batch"))
+
+    late = asyncio.create_task(_later(own, "late.>", has_answer))
     if verb == "publish":
         assert (await own.publish("late.a", b"x")).stream == "LATE"
     elif verb == "publish_async":
@@ -100,6 +111,7 @@ async def test_publish_during_leader_election_is_retried(
 
         def work() -> str | None:
             with jetarrow.sync.connect(own_server.url) as nc:
+                clients.append(nc)
                 return nc.jetstream().publish("late.a", b"x").stream
 
         assert await asyncio.to_thread(work) == "LATE"
@@ -129,9 +141,9 @@ async def test_subject_without_stream_does_not_delay_other_rows(own: JetStreamCo
     await own.add_stream(name="S", subjects=["s.>"])
     first = []
     # A busy machine may delay the rows for as long as the other one waits.
-    while not any(first) and len(first) < 5:
+    while not any(first) and len(first) < 20:
         unstored = await own.publish_async("unstored", b"x")
-        for _ in range(20):
+        for _ in range(3):
             await (await own.publish_async("s.a", b"x"))
         first.append(not unstored.done())
         with pytest.raises(js_errors.NoStreamResponseError):

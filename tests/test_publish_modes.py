@@ -280,7 +280,8 @@ async def test_batch_start_during_leader_election_is_retried(own: JetStreamConte
     await own.add_stream(name="S", subjects=["s.>"], **config)
 
     async def later() -> None:
-        await asyncio.sleep(0.2)
+        # The first message is sent again a quarter of a second after its 503.
+        await asyncio.sleep(0.1)
         await own.update_stream(name="S", subjects=["s.>", "late.>"], **config)
 
     # The mode is looked up by the stream's name.

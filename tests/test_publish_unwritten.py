@@ -31,7 +31,7 @@ async def written(nc: jetarrow.Client, before: int) -> int:
 
     def is_stuck() -> bool:
         seen.append(nc.stats["out_msgs"])
-        return seen[-1] > before and len(seen) >= 20 and len(set(seen[-20:])) == 1
+        return seen[-1] > before and len(seen) >= 100 and len(set(seen[-100:])) == 1
 
     await until(is_stuck)
     return seen[-1] - before

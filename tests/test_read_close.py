@@ -15,7 +15,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
 from .slow_link import slow_link
-from .tools import PATIENCE, fill, fill_sync, until
+from .tools import PATIENCE, fill, fill_sync, no_consumer_stays, until
 
 
 async def test_close_ends_pending_next(js: JetStreamContext, stream: str) -> None:
@@ -97,7 +97,8 @@ async def test_close_does_not_wait_for_silent_server(js: JetStreamContext, nats_
         await reader.close()
         with pytest.raises(StopAsyncIteration):
             await pending
-        assert time.monotonic() - begin < 3
+        # Other requests wait for 5 s.
+        assert time.monotonic() - begin < 4.5
 
 
 async def test_close_deletes_consumer_during_its_creation(js: JetStreamContext, nats_url: str, stream: str) -> None:
@@ -122,7 +123,8 @@ async def test_close_waits_for_pending_consumer_deletion(js: JetStreamContext, n
             async with read(stream) as reader:
                 while await anext(reader, None) is not None:
                     pass
-            assert await js.consumers_info(stream) == []
+            # The close waits a quarter of a second for the answer, which a busy machine may exceed.
+            await no_consumer_stays(js, stream)
 
 
 @pytest.mark.parametrize("stage", ["opening", "reading", "following"])

@@ -53,7 +53,7 @@ async def test_large_payloads_arrive_unchanged_and_are_released(nc: Client, subj
 @pytest.mark.parametrize("old_style", [False, True])
 async def test_requests_that_fail(nc: Client, subject: str, old_style: bool) -> None:
     with pytest.raises(errors.NoRespondersError):
-        await nc.request(subject, old_style=old_style)
+        await nc.request(subject, timeout=30, old_style=old_style)
     await nc.subscribe(subject)
     with pytest.raises(errors.TimeoutError):
         await nc.request(subject, timeout=0.05, old_style=old_style)

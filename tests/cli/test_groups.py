@@ -210,7 +210,7 @@ def test_watch_writes_a_line_for_each_change(
         assert next_line() == "m1 absent [0, 1, 2, 3, 4, 5]"
         cli("group", "add-member", "ORDERS", "billing", "m2")
         assert [next_line(), next_line()] == ["m1 absent [0, 1, 2]", "m2 absent [3, 4, 5]"]
-        with GoPeer(pcgroups_tool, own_server.url, "ORDERS").member("billing", "m2"):
+        with GoPeer(pcgroups_tool, own_server.url, "ORDERS").member("billing", "m2", ack_wait=30.0):
             assert next_line() == "m2 waiting [3, 4, 5]"
             orders.publish("orders.k0.x", b"")
             assert next_line() == "m2 pinned [3, 4, 5]"

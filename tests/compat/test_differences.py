@@ -80,11 +80,11 @@ async def test_a_publish_that_is_not_permitted_fails_at_once(ours: Face) -> None
         errors = Collector()
         nc = await ours.connect(server.url, user="anna", password="s3cret", error_cb=errors.callback)
         begin = time.monotonic()
-        for call in (nc.jetstream().publish("no.way", b"x"), nc.request("no.way", b"x", timeout=5)):
+        for call in (nc.jetstream().publish("no.way", b"x", timeout=30), nc.request("no.way", b"x", timeout=30)):
             error = await ours.raised(call)
             assert isinstance(error, ours.errors.PermissionsViolationError), error
             assert "no.way" in str(error)
-        assert time.monotonic() - begin < 4
+        assert time.monotonic() - begin < 15
 
 
 async def test_tls_never_becomes_plaintext(ours: Face) -> None:

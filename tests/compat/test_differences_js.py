@@ -75,12 +75,12 @@ async def test_fetch_times_out_in_one_class(ours: Face, js: Any, stream: str) ->
 async def test_a_fetch_ends_when_the_consumer_goes(ours: Face, js: Any, stream: str) -> None:
     # nats-py: waits until the timeout.
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
-    waiting = asyncio.create_task(ours.raised(sub.fetch(1, timeout=8)))
+    waiting = asyncio.create_task(ours.raised(sub.fetch(1, timeout=60)))
     await asked(sub, 1)
     begin = time.monotonic()
     await js.delete_consumer(stream, "work")
     assert isinstance(await waiting, ours.js_errors.APIError)
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 20
 
 
 async def test_header_values_of_stored_messages_are_text(js: Any, stream: str) -> None:

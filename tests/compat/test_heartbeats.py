@@ -14,7 +14,7 @@ from jetarrow.js.errors import FetchTimeoutError
 from .face import Face, spread
 from .pull_proxy import PullProxy
 
-TIMEOUT = 1.0
+TIMEOUT = 4.0
 SIZES = pytest.mark.parametrize("batch", [1, 5])
 
 

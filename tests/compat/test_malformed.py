@@ -77,7 +77,7 @@ async def test_malformed_async_call_raises_and_sends_nothing(name: str, tools: T
     begin = time.monotonic()
     with pytest.raises(CALLS[name].error, match=CALLS[name].says) as caught:
         await asyncio.wait_for(CALLS[name].value(tools), 20)
-    assert time.monotonic() - begin < 3, caught.value
+    assert time.monotonic() - begin < 4.5, caught.value
     assert caught.type is CALLS[name].error
     assert (await tools.js.publish("S.a", b"alive")).stream == "S"
     assert difference(counted(monitored, "async", tools), before) == ONLY_THE_GOOD_ONE, caught.value
@@ -89,7 +89,7 @@ def test_malformed_sync_call_raises_and_sends_nothing(name: str, sync_tools: Too
     begin = time.monotonic()
     with pytest.raises(CALLS[name].error, match=CALLS[name].says) as caught:
         CALLS[name].value(sync_tools)
-    assert time.monotonic() - begin < 3, caught.value
+    assert time.monotonic() - begin < 4.5, caught.value
     assert caught.type is CALLS[name].error
     assert sync_tools.js.publish("S.a", b"alive").stream == "S"
     assert difference(counted(monitored, "sync", sync_tools), before) == ONLY_THE_GOOD_ONE, caught.value

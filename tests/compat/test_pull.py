@@ -54,7 +54,7 @@ async def test_nothing_comes(face: Face, js: Any, stream: str, batch: int) -> No
 @pytest.mark.parametrize("batch", [1, 5])
 async def test_nothing_comes_but_heartbeats(face: Face, js: Any, stream: str, batch: int) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
-    failure = await face.failure(sub.fetch(batch, timeout=2, heartbeat=0.1))
+    failure = await face.failure(sub.fetch(batch, timeout=5, heartbeat=0.1))
     assert failure == "js.errors.FetchTimeoutError"
     await asked(sub, 0)  # nats-py may give up before the server does, and a message in between is lost
     await spread(js, stream, 1)
@@ -153,7 +153,7 @@ async def test_several_filters(face: Face, js: Any, stream: str) -> None:
 async def test_too_many_unacknowledged(face: Face, js: Any, stream: str) -> None:
     await spread(js, stream, 4)
     sub = await js.pull_subscribe(f"{stream}.>", "work", config=face.api.ConsumerConfig(max_ack_pending=2))
-    held = await sub.fetch(4, timeout=1)
+    held = await sub.fetch(4, timeout=5)
     nothing = await face.nothing_comes(sub.fetch(1, timeout=0.2))
     assert (data(held), nothing) == ([b"0", b"1"], True)
     await ack_all(held)
@@ -170,7 +170,7 @@ async def test_no_such_stream(face: Face, js: Any) -> None:
 
 async def test_a_cancelled_fetch(js: Any, stream: str) -> None:
     sub = await js.pull_subscribe(f"{stream}.>", durable="work")
-    task = asyncio.create_task(sub.fetch(1, timeout=1))
+    task = asyncio.create_task(sub.fetch(1, timeout=5))
     await asked(sub, 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -151,7 +151,7 @@ def test_publisher_and_subscribers(with_stream: Runner) -> None:
         begin = time.monotonic()
         subscriber.interrupt()
         assert (subscriber.end(), subscriber.errors) == (0, "")
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 20
         received = [line for line in subscriber.lines if line.startswith("received")]
         assert received == MESSAGES
         assert subscriber.lines[-1] == "subscriber disconnected"

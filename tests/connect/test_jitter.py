@@ -33,6 +33,7 @@ async def test_five_hundred_clients_spread_over_the_jitter(own_server: NatsServe
         *(
             jetarrow.connect(
                 own_server.url,
+                connect_timeout=30,
                 reconnect_time_wait=WAIT,
                 reconnect_jitter=jitter,
                 max_reconnect_attempts=-1,
@@ -60,4 +61,4 @@ async def test_five_hundred_clients_spread_over_the_jitter(own_server: NatsServe
         # Without jitter nearly all are in one.
         assert max(histogram.values()) < 0.9 * CLIENTS
     else:
-        assert spread < JITTER + took
+        assert spread < 2 * JITTER + took

@@ -221,7 +221,7 @@ def plaintext() -> Iterator[tuple[int, Callable[[], bytes]]]:
                     sock.sendall(
                         b'INFO {"server_id":"x","version":"2.15.1","max_payload":1000,"auth_required":true}\r\n'
                     )
-                    sock.settimeout(0.5)
+                    sock.settimeout(20)
                     try:
                         while data := sock.recv(4096):
                             received.extend(data)

@@ -80,7 +80,7 @@ def test_the_member_of_the_page(tmp_path: Path) -> None:
     (program,) = (program for program, expected in BLOCKS if not expected)
     assert "ack_wait=5)" in program
     with NatsServer() as server, jetarrow.sync.connect(server.url) as nc:
-        shorter = program.replace("nats://localhost:4222", server.url).replace("ack_wait=5)", "ack_wait=1)")
+        shorter = program.replace("nats://localhost:4222", server.url).replace("ack_wait=5)", "ack_wait=4)")
         (tmp_path / "billing.py").write_text(shorter, "utf-8")
         js = nc.jetstream()
         js.add_stream(name="ORDERS", subjects=["orders.>"])

@@ -19,7 +19,7 @@ from jetarrow.server import NatsServer
 from ..tools import until
 from .go_peer import GoPeer
 
-ACK_WAIT = 1.0
+ACK_WAIT = 3.0
 
 
 @pytest.fixture
@@ -61,24 +61,24 @@ def numbers_by_key(data: list[str]) -> dict[str, list[int]]:
 
 async def test_the_consumer_of_a_member(source: JetStreamContext, go: GoPeer, own: JetStreamContext) -> None:
     await elastic(source, "m1", "m2", "m3")
-    with go.member("G", "m1", ack_wait=2.0, max_ack_pending=1):
-        raw = await own._nc.request("$JS.API.CONSUMER.INFO.ORDERS-G.m1", b"")  # type: ignore[attr-defined]
+    with go.member("G", "m1", ack_wait=20.0, max_ack_pending=1):
+        raw = await own._nc.request("$JS.API.CONSUMER.INFO.ORDERS-G.m1", b"", timeout=20)  # type: ignore[attr-defined]
         config = json.loads(raw.data)["config"]
         config.pop("metadata")
         assert config == {
             "name": "m1",
             "deliver_policy": "all",
             "ack_policy": "explicit",
-            "ack_wait": 2_000_000_000,
+            "ack_wait": 20_000_000_000,
             "max_deliver": -1,
             "max_waiting": 512,
             "replay_policy": "instant",
             "max_ack_pending": 1,
-            "inactive_threshold": 2_000_000_000,
+            "inactive_threshold": 20_000_000_000,
             "num_replicas": 0,
             "filter_subjects": ["0.orders.*", "1.orders.*"],
             "priority_policy": "pinned_client",
-            "priority_timeout": 2_000_000_000,
+            "priority_timeout": 20_000_000_000,
             "priority_groups": ["PCG"],
         }
 
@@ -155,7 +155,7 @@ async def test_a_late_ack_of_an_instance_that_hung_is_accepted(source: JetStream
     """A limit of the design: the server refuses no acknowledgement by its pin, so the client has to."""
     await elastic(source, "m1")
     await publish(source, 1, 1)
-    arguments: Any = {"ack_wait": ACK_WAIT, "work": 2.0}
+    arguments: Any = {"ack_wait": ACK_WAIT, "work": 2 * ACK_WAIT}
 
     async def pin() -> str | None:
         groups = (await source.consumer_info("ORDERS-G", "m1")).priority_groups

@@ -17,7 +17,7 @@ from ..tools import until
 from .go_peer import GoPeer, MemberProcess, OurPeer
 
 PARTITIONS = 6
-ACK_WAIT = 1.0
+ACK_WAIT = 3.0
 Peers = dict[str, Any]
 
 
@@ -129,7 +129,8 @@ async def test_order_holds_over_kills_of_either_side(source: JetStreamContext, p
     running: dict[tuple[str, str], MemberProcess] = {}
 
     def start(kind: str, name: str) -> None:
-        process = peers[kind].member("G", name, ack_wait=ACK_WAIT, max_ack_pending=1, work=0.002)
+        # A pin that ends soon lets both kinds take over.
+        process = peers[kind].member("G", name, ack_wait=1.0, max_ack_pending=1, work=0.002)
         process.__enter__()
         everyone.append((kind, process))
         running[kind, name] = process

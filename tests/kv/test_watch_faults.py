@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import jetarrow
@@ -74,8 +75,9 @@ async def wait_for_last(kv: KeyValue, follower: Follower) -> int:
 
 async def test_restarts(own_server: NatsServer) -> None:
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc:
-        kv = await nc.jetstream(timeout=2).create_key_value(bucket="B", history=64)
-        follower, writer = Follower(await kv.watchall()), Writer(kv, 500)
+        kv = await nc.jetstream().create_key_value(bucket="B", history=64)
+        follower = Follower(await kv.watchall())
+        writer = Writer(await nc.jetstream(timeout=2).key_value("B"), 500)
         tasks = [asyncio.ensure_future(follower.run()), asyncio.ensure_future(writer.run())]
         for restart in range(3):
             await until(lambda at=restart * 100 + 100: writer.count > at, 30)  # type: ignore[misc]
@@ -94,7 +96,7 @@ async def test_restarts(own_server: NatsServer) -> None:
 async def test_a_restart_among_the_initial_values(own_server: NatsServer) -> None:
     """Values delivered before the restart are not repeated, and only the last value of each other key follows."""
     count = 20_000
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05) as nc:
+    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc:
         kv = await nc.jetstream().create_key_value(bucket="B", history=2)
         for value in (b"old" * 30, b"new" * 30):
             (await kv.put_batch([f"k{number}" for number in range(count)], [value] * count)).raise_for_errors()
@@ -132,7 +134,8 @@ async def test_a_deleted_consumer(own: JetStreamContext, options: dict[str, Any]
     for _ in range(2):
         # A busy machine may have missed heartbeats, and made a second one.
         for consumer in [name async for name in own.stream("KV_B").consumer_names()]:
-            await own.delete_consumer("KV_B", consumer)
+            with suppress(js_errors.NotFoundError):
+                await own.delete_consumer("KV_B", consumer)
         # Both changes of one key are delivered, not only the last.
         await kv.put("k.a", b"1")
         await kv.put("k.a", b"2")

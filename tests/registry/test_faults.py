@@ -74,7 +74,7 @@ async def test_what_stays_is_an_error(
     js: JetStreamContext, filled: str, registry: RegistryServer, answer: Answer, code: int | None, text: str
 ) -> None:
     registry.prepared["/schemas/ids/1"] = [answer] * 1000
-    error = await failure(js, filled, jetarrow.SchemaRegistry(registry.url, timeout=3))
+    error = await failure(js, filled, jetarrow.SchemaRegistry(registry.url, timeout=2.5))
     assert f"schema registry {registry.url}: no answer to use about schema 1: " in str(error)
     assert text in str(error)
     assert "Main.java" not in str(error)

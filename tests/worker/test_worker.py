@@ -143,16 +143,17 @@ def test_batch_handler_gets_arrow_batches_and_one_bad_row_takes_no_other(
 def test_long_handler_is_not_redelivered(
     face: str, nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str
 ) -> None:
-    fill_sync(sync_js, stream, 3)
+    fill_sync(sync_js, stream, 2)
     seen: list[int] = []
 
     def handle(msg: Any) -> None:
         seen.append(msg.seq)
-        time.sleep(1.6)
+        time.sleep(4.5)
 
-    with running(face, nats_url, stream, handler=handle, ack_wait=1, concurrency=1, prefetch=5):
+    with running(face, nats_url, stream, handler=handle, ack_wait=3, concurrency=1, prefetch=5):
         wait_until(lambda: finished(sync_js, stream))
-    assert seen == [1, 2, 3]
+    # The second one waited for longer than its ack_wait.
+    assert seen == [1, 2]
 
 
 async def test_blocked_loop_keeps_its_messages(nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str) -> None:
@@ -162,11 +163,11 @@ async def test_blocked_loop_keeps_its_messages(nats_url: str, sync_js: jetarrow.
 
         async def handle(msg: Any) -> None:
             seen.append(msg.seq)
-            time.sleep(1.6)  # noqa: ASYNC251  # blocks on purpose
+            time.sleep(4.5)  # noqa: ASYNC251  # blocks on purpose
             if len(seen) == 2:
                 worker.stop()
 
-        worker = jetarrow.worker(nc.jetstream(), stream, durable="w", handler=handle, ack_wait=1, signals=False)
+        worker = jetarrow.worker(nc.jetstream(), stream, durable="w", handler=handle, ack_wait=3, signals=False)
         await worker.run()
     assert seen == [1, 2]
     assert sync_js.consumer_info(stream, "w").num_redelivered == 0

@@ -66,9 +66,9 @@ async def pushed(js: JetStreamContext) -> None:
 async def bound(js: JetStreamContext) -> None:
     await js.add_consumer("ORDERS", durable_name="bound", deliver_subject="deliver.here", ack_policy="explicit")
     sub = await js.subscribe_bind("ORDERS", "bound")
-    msg = await sub.next_msg(timeout=1.0)
+    msg = await sub.next_msg(timeout=20.0)
     print(f"bound got {msg.data.decode()}, status {js.is_status_msg(msg)}")
-    await msg.ack_sync(timeout=1.0)
+    await msg.ack_sync(timeout=20.0)
     await js.publish("orders.created", b"2")
     async for msg in sub.messages():
         print(f"bound iterated {msg.data.decode()}")
@@ -86,7 +86,7 @@ async def pulled(js: JetStreamContext) -> None:
     print(f"fetched {len(msgs)}")
     msgs = await pull_sub.fetch(batch_size=1, timeout=30.0)
     if msgs:
-        await msgs[0].nak(delay=2)
+        await msgs[0].nak(delay=5)
     tries = []
     async for msg in pull_sub.messages():
         try:

@@ -24,7 +24,7 @@ async def publish_messages(js: JetStreamContext, subject: str) -> None:
 async def main() -> None:
     nc = NATS()
     try:
-        await nc.connect(servers=[URL], connect_timeout=1, max_reconnect_attempts=1, reconnect_time_wait=0.01)
+        await nc.connect(servers=[URL], connect_timeout=10, max_reconnect_attempts=1, reconnect_time_wait=0.01)
         print("publisher connected")
         js = nc.jetstream()
         await publish_messages(js, "my.subject.test")

@@ -37,9 +37,9 @@ async def request_returns_the_response(case: Case) -> None:
 
 async def request_without_responders(case: Case) -> None:
     client = await case.connect()
-    await case.call("raises", client.request(case.name, b"x"))
-    await case.call("returned", client.request(case.name, b"x", return_on_error=True))
-    await case.call("again", client.request(case.name, b"x", timeout=0.5))
+    await case.call("raises", client.request(case.name, b"x", timeout=20))
+    await case.call("returned", client.request(case.name, b"x", timeout=20, return_on_error=True))
+    await case.call("again", client.request(case.name, b"x", timeout=20))
 
 
 async def request_times_out(case: Case) -> None:

@@ -34,7 +34,7 @@ async def fetch(case: Case) -> None:
     batch = await consumer.fetch(max_messages=3, max_wait=5)
     case.note("messages", [_fields(message) async for message in batch])
     case.note("error", batch.error)
-    rest = await consumer.fetch(max_messages=10, max_wait=1.5)
+    rest = await consumer.fetch(max_messages=10, max_wait=4)
     case.note("rest", await _all(rest))
     case.note("error of the rest", rest.error)
     case.note("once more", await _all(rest))
@@ -62,7 +62,7 @@ async def fetch_of_bytes(case: Case) -> None:
     js = await case.context()
     for size in (100, 100, 100, 5_000):
         await js.publish(f"{case.name}.a", bytes(size))
-    sizes = [len(data) for data in await _all(await consumer.fetch(max_bytes=500, max_wait=1))]
+    sizes = [len(data) for data in await _all(await consumer.fetch(max_bytes=500, max_wait=4))]
     case.note("two or three", len(sizes) in (2, 3) and set(sizes) == {100})
     batch = await consumer.fetch_nowait(max_bytes=100_000)
     case.note("at least one", len(await _all(batch)) >= 1)
@@ -159,7 +159,7 @@ async def a_consumer_that_is_deleted(case: Case) -> None:
 
 async def priority_groups(case: Case) -> None:
     _, consumer = await _consumer(case, 4, priority_groups=["g"], priority_policy="overflow")
-    batch = await consumer.fetch(max_messages=2, max_wait=2, priority_group="g", min_pending=1)
+    batch = await consumer.fetch(max_messages=2, max_wait=20, priority_group="g", min_pending=1)
     case.note("group", (await _all(batch), batch.error))
     batch = await consumer.fetch(max_messages=2, max_wait=1, priority_group="g", min_pending=100)
     case.note("too few", (await _all(batch), batch.error))
