@@ -15,7 +15,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import BadRequestError, DigestMismatchError, NotFoundError
 from jetarrow.server import NatsServer
 
-from .tools import delete_stream
+from .tools import delete_stream, wait_until
 
 FILES = ["backup.json", "stream.tar.s2"]
 
@@ -80,7 +80,7 @@ async def test_we_restore_what_the_tool_saved(
 ) -> None:
     before = await contents(kept)
     run(nats_tool, own_server, "backup", "--consumers", "KEPT", str(tmp_path))
-    await kept.delete_stream("KEPT")
+    await delete_stream(kept, own_server, "KEPT")
     assert (await kept.restore_stream(tmp_path)).state.messages == 1500
     assert await contents(kept) == before
     assert (await kept.consumer_info("KEPT", "worker")).name == "worker"
@@ -133,10 +133,12 @@ async def test_what_cannot_be_restored(kept: JetStreamContext, tmp_path: Path) -
         await kept.restore_stream(tmp_path)
 
 
-def test_blocking(own_sync: jetarrow.sync.JetStream, tmp_path: Path) -> None:
+def test_blocking(own_server: NatsServer, own_sync: jetarrow.sync.JetStream, tmp_path: Path) -> None:
     own_sync.add_stream(name="S", subjects=["s"])
     own_sync.publish("s", b"x")
     assert own_sync.stream("S").backup(tmp_path).state.messages == 1
     assert own_sync.backup_stream("S", tmp_path).bytes > 0
     own_sync.delete_stream("S")
+    # The server removes the files later.
+    wait_until(lambda: not list(own_server.store_dir.glob("jetstream/*/streams/*S")))
     assert own_sync.restore_stream(tmp_path).state.messages == 1

@@ -94,6 +94,8 @@ async def test_damaged_backup_is_refused_before_anything_is_sent(
         await kept.stream_info("KEPT")
     assert sent == []
     data.write_bytes(good)
+    # The server removes the files of the part later.
+    await until(lambda: not list(own_server.store_dir.glob("jetstream/*/streams/*KEPT")))
     assert (await kept.restore_stream(tmp_path)).state.messages == COUNT
 
 
@@ -139,6 +141,8 @@ async def test_part_that_a_failed_restore_made_is_removed(
     with pytest.raises(NotFoundError):
         await kept.stream_info("KEPT")
     data.write_bytes(good)
+    # The server removes the files of the part later.
+    await until(lambda: not list(own_server.store_dir.glob("jetstream/*/streams/*KEPT")))
     assert (await kept.restore_stream(tmp_path)).state.messages == COUNT
 
 
@@ -211,6 +215,8 @@ async def test_restore_whose_progress_callback_raises_leaves_no_stream(
         await kept.restore_stream(tmp_path, progress=fail)
     with pytest.raises(NotFoundError):
         await kept.stream_info("KEPT")
+    # The server removes the files of the part later.
+    await until(lambda: not list(own_server.store_dir.glob("jetstream/*/streams/*KEPT")))
     assert (await kept.restore_stream(tmp_path)).state.messages == COUNT
 
 

@@ -15,7 +15,8 @@ from .tools import until
 
 async def test_kill_during_publish_batch(own_server: NatsServer) -> None:
     """Every row is stored, duplicate or failed; the same call again completes without loss or duplicates."""
-    count = 30_000
+    # Progress is reported ten times a second: the rows must not all be stored before the first report.
+    count = 100_000
     payloads = [str(i) for i in range(count)]
     ids = [f"id-{i}" for i in range(count)]
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:

@@ -223,11 +223,11 @@ async def test_resent_messages_are_counted(own_server: NatsServer) -> None:
                 own_server.pause()
                 begun.set()
 
-        ids = [str(number) for number in range(100_000)]
+        ids = [str(number) for number in range(400_000)]
         published = asyncio.ensure_future(
             js.publish_batch(
                 "s.a",
-                [b"x"] * 100_000,
+                [b"x"] * 400_000,
                 msg_ids=ids,
                 timeout=60,
                 max_inflight=5_000,  # else the window grows by itself

@@ -174,7 +174,7 @@ def test_sync_publish_batch_supports_modes(sync_js: jetarrow.sync.JetStream, bat
 @pytest.mark.parametrize("ids", [True, False])
 async def test_fast_mode_across_server_restart_loses_no_row_with_id(own_server: NatsServer, ids: bool) -> None:
     """With ids no row is lost or duplicated; without ids, unknown results are reported as such."""
-    count = 60_000
+    count = 200_000
     payloads = [b"%d" % i for i in range(count)]
     async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.1, max_reconnect_attempts=-1) as nc:
         js = nc.jetstream()

@@ -160,6 +160,7 @@ async def test_ordered_lives_through_a_restart(own_server: NatsServer) -> None:
         collecting = asyncio.create_task(collect())
         await until(lambda: len(seen) >= 50)
         own_server.kill()
+        await until(lambda: not nc.is_connected)
         own_server.restart()
         await until(lambda: nc.is_connected)
         await fill(js, "S", 100)

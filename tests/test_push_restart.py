@@ -12,7 +12,7 @@ from jetarrow.jetstream import push
 from jetarrow.jetstream.kv import watcher
 from jetarrow.server import NatsServer
 
-from .tools import until
+from .tools import until, wait_until
 
 OPTIONS: dict[str, Any] = {"reconnect_time_wait": 0.05, "max_reconnect_attempts": -1}
 
@@ -24,8 +24,10 @@ def rare_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "HEARTBEAT", 120.0)
 
 
-def restart(server: NatsServer) -> None:
+def restart(server: NatsServer, js: Any) -> None:
     server.kill()
+    # What is published before the client notices is lost.
+    wait_until(lambda: not js._api.session.native.is_connected)
     server.restart()
 
 
@@ -41,7 +43,7 @@ async def test_next_msg_continues_after_server_restart(own_server: NatsServer, j
     sub = await js.subscribe("s.>", ordered_consumer=True)
     await js.publish("s.a", b"1")
     assert (await sub.next_msg(10)).data == b"1"
-    restart(own_server)
+    restart(own_server, js)
     await js.publish("s.a", b"2")
     assert (await sub.next_msg(20)).data == b"2"
 
@@ -51,7 +53,7 @@ async def test_pending_messages_are_read_before_those_stored_after_restart(own_s
     for number in range(5):
         await js.publish("s.a", b"%d" % number)
     await until(lambda: sub.pending_msgs == 5)
-    restart(own_server)
+    restart(own_server, js)
     for number in range(5, 10):
         await js.publish("s.a", b"%d" % number)
     # No message is read meanwhile.
@@ -69,7 +71,7 @@ async def test_callback_continues_after_server_restart(own_server: NatsServer, j
     for round_ in range(2):
         await js.publish("s.a", b"%d" % round_)
         await until(lambda at=round_: len(seen) == at + 1, 20)  # type: ignore[misc]
-        restart(own_server)
+        restart(own_server, js)
     await js.publish("s.a", b"2")
     await until(lambda: seen == [b"0", b"1", b"2"], 20)
 
@@ -92,7 +94,7 @@ async def test_watches_continue_after_server_restart(own_server: NatsServer, js:
     async with await kv.watchall() as keys, await store.watch() as objects:
         assert await keys.updates() is None
         assert await objects.updates() is None
-        restart(own_server)
+        restart(own_server, js)
         await kv.put("a", b"1")
         await store.put("a", b"1")
         assert (await objects.updates(20)).name == "a"
@@ -110,6 +112,6 @@ def test_sync_next_msg_continues_after_server_restart(own_server: NatsServer, sy
     sub = sync_js.subscribe("s.>", ordered_consumer=True)
     sync_js.publish("s.a", b"1")
     assert sub.next_msg(10).data == b"1"
-    restart(own_server)
+    restart(own_server, sync_js._inner)
     sync_js.publish("s.a", b"2")
     assert sub.next_msg(20).data == b"2"

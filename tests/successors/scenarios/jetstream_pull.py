@@ -159,7 +159,7 @@ async def a_consumer_that_is_deleted(case: Case) -> None:
 
 async def priority_groups(case: Case) -> None:
     _, consumer = await _consumer(case, 4, priority_groups=["g"], priority_policy="overflow")
-    batch = await consumer.fetch(max_messages=2, max_wait=20, priority_group="g", min_pending=1)
+    batch = await consumer.fetch(max_messages=2, max_wait=5, priority_group="g", min_pending=1)
     case.note("group", (await _all(batch), batch.error))
     batch = await consumer.fetch(max_messages=2, max_wait=1, priority_group="g", min_pending=100)
     case.note("too few", (await _all(batch), batch.error))
