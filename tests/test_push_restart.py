@@ -26,7 +26,7 @@ def rare_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def restart(server: NatsServer, js: Any) -> None:
     server.kill()
-    # What is published before the client notices is lost.
+    # A message published before the client notices would be lost.
     wait_until(lambda: not js._api.session.native.is_connected)
     server.restart()
 
