@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Iterator
@@ -324,7 +325,11 @@ async def test_stopped_and_killed_servers_are_missing(mortal: dict[str, NatsServ
             await nc.system(timeout=2).varz(server="n2")
         with pytest.raises(TimeoutError, match=r"could not request VARZ of server '.*': no answer within 0.2 s"):
             await nc.system(timeout=0.2).varz(server=n2.server.id)
+        # A server that answers late, after the pause that ends a list, is found by its name.
+        late = asyncio.ensure_future(nc.system(timeout=60, stall=0.1).varz(server="n2"))
+        await asyncio.wait([late], timeout=1)
         mortal["n2"].resume()
+        assert [answer.server.name for answer in await late] == ["n2"]
         mortal["n2"].kill()
 
         async def only_two_answer() -> bool:
