@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Any
@@ -18,7 +17,7 @@ from jetarrow.aio.client import Server
 from jetarrow.server import NatsServer
 
 from ..listener import Listener
-from ..tools import free_port, port_of
+from ..tools import free_port, port_of, until
 from ..yardstick.liar import INFO, requests
 
 
@@ -162,15 +161,15 @@ async def test_announced_servers_are_added_to_pool(cluster: Any, record: Any) ->
         assert port_of(nc) == second.port
     # Servers that are known at the start are not reported as discovered.
     await asyncio.to_thread(first.start)
+
+    async def is_known() -> bool:
+        async with await jetarrow.connect(first.url) as nc:
+            return second.port in {url.port for url in nc.discovered_servers}
+
+    await until(is_known)
     seen = len(record.seen)
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        async with await jetarrow.connect(first.url, **record.options()) as nc:
-            if second.port in {url.port for url in nc.discovered_servers}:
-                break
-        await asyncio.sleep(0.1)
-    else:
-        pytest.fail("the second server was not discovered")
+    async with await jetarrow.connect(first.url, **record.options()) as nc:
+        assert second.port in {url.port for url in nc.discovered_servers}
     assert "discovered_server" not in record.seen[seen:]
 
 

@@ -51,8 +51,8 @@ def main(url: str, given: dict[str, Any]) -> None:
                 time.sleep(given["work"] * len(batch))
                 error, ended = "", time.time()
                 try:
+                    # The server has the acknowledgement later than this, and maybe long before the answer is here.
                     batch.ack_sync()
-                    ended = time.time()
                 except GroupPinLostError as refused:
                     error, ended = type(refused).__name__, time.time()
                 except TimeoutError as silence:

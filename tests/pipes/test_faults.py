@@ -72,8 +72,8 @@ async def test_an_unanswered_request_to_open_the_reader_is_repeated(
     own_server: NatsServer, own_js: JetStreamContext
 ) -> None:
     """A server that is killed at that moment does not end a pipe that follows its source."""
-    async with slow_link(own_server.url, 0.1) as link, await jetarrow.connect(link.url) as nc:
-        running = asyncio.ensure_future(made(nc.jetstream(timeout=2), follow=True).run())
+    async with slow_link(own_server.url, 0.1) as link, await jetarrow.connect(link.url, connect_timeout=20) as nc:
+        running = asyncio.ensure_future(made(nc.jetstream(timeout=4), follow=True).run())
 
         async def asks(times: int) -> None:
             wanted = link.asked("STREAM.INFO") + times
@@ -81,6 +81,7 @@ async def test_an_unanswered_request_to_open_the_reader_is_repeated(
 
         await publish(own_js, SOURCE, range(5))
         while await made(own_js).lag():
+            assert not running.done(), running.result()
             await asyncio.sleep(0.05)
         # The pipe waits for the answer to a request for the stream's state.
         link.swallowed = b"STREAM.INFO.SOURCE"

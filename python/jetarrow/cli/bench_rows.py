@@ -143,7 +143,8 @@ async def _publisher(run: Run) -> int:
             for done in range(run.most):
                 if done % _LOOK == 0:
                     run.report(done)
-                    if run.is_over:
+                    # At least one message, also if the time is over before the first.
+                    if done and run.is_over:
                         break
                 await publisher.publish(run.payload)
     return publisher.stats.stored
@@ -152,7 +153,7 @@ async def _publisher(run: Run) -> int:
 async def _one_by_one(run: Run, call: Callable[[int], Awaitable[object]]) -> int:
     done = 0
     with run.clock():
-        while done < run.most and not run.is_over:
+        while done < run.most and not (done and run.is_over):
             start = time.perf_counter()
             await call(done)
             run.waits.append(time.perf_counter() - start)
@@ -215,7 +216,7 @@ async def _fetch(run: Run) -> int:
 async def _fetched(run: Run, size: int, fetch: Callable[[int], Awaitable[Any]]) -> int:
     done = calls = 0
     with run.clock():
-        while done < run.most and not run.is_over:
+        while done < run.most and not (done and run.is_over):
             fetched = len(await fetch(min(size, run.most - done)))
             if not fetched:
                 raise RuntimeError(
