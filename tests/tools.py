@@ -122,6 +122,15 @@ def wait_until_blocked(pid: int) -> None:
             return
 
 
+def time_without_processor(pid: int) -> float:
+    """Seconds for which threads of a process were ready to run and had no processor."""
+    found = 0
+    for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            found += int(thread.read_text().split()[1])
+    return found / 1e9
+
+
 def free_port() -> int:
     """A port of 127.0.0.1 for a server that is started right afterwards."""
     return free_ports(1)[0]

@@ -88,8 +88,10 @@ def test_every_scan_is_a_prefix_of_the_stream(
 
         with one, running(done, publish_some, move):
             lazy = jetarrow.polars.scan(nats_url, stream, archive=tmp_path)
-            last, ends = 0, set()
-            for _ in range(SCANS):
+            last, ends, scans = 0, set(), 0
+            # On a busy machine the sink may make few commits.
+            while scans < SCANS or (len(ends) <= 5 and scans < 20 * SCANS):
+                scans += 1
                 before = published
                 found = collected(lazy.select("seq", "id"))
                 assert found["seq"].to_list() == found["id"].to_list() == list(range(1, found.height + 1))
@@ -129,7 +131,9 @@ def test_every_scan_is_a_prefix_of_a_stream_whose_acknowledged_messages_are_remo
         one.step()
         with one, running(done, publish_some, one.step):
             lazy = jetarrow.polars.scan(nats_url, stream, archive=tmp_path)
-            for _ in range(SCANS):
+            scans = 0
+            while scans < SCANS or (js.stream_info(stream).state.first_seq <= 100 and scans < 20 * SCANS):
+                scans += 1
                 before = published
                 found = collected(lazy.select("seq"))["seq"].to_list()
                 assert found == list(range(1, len(found) + 1))

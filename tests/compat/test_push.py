@@ -85,7 +85,11 @@ async def test_without_a_callback_nothing_is_acknowledged(js: Any, stream: str) 
     await spread(js, stream, 4)
     sub = await js.subscribe(f"{stream}.>")
     assert [(await sub.next_msg(timeout=10)).data for _ in range(2)] == [b"0", b"1"]
-    assert (await sub.consumer_info()).num_ack_pending == 4
+
+    async def are_pending() -> bool:
+        return bool((await sub.consumer_info()).num_ack_pending == 4)
+
+    await until(are_pending)
     iterated = []
     async for msg in sub.messages:
         iterated.append(msg.data)
@@ -142,8 +146,13 @@ async def test_unsubscribe_keeps_durable_consumer(js: Any, stream: str) -> None:
 
 
 async def test_a_durable_serves_one_subscription(face: Face, nc: Any, js: Any, stream: str) -> None:
-    await js.subscribe(f"{stream}.>", durable="mine")
-    await settle(nc)
+    bound = await js.subscribe(f"{stream}.>", durable="mine")
+
+    async def is_known() -> bool:
+        """The server learns of it after the subscription was opened."""
+        return bool((await bound.consumer_info()).push_bound)
+
+    await until(is_known)
     error = await face.raised(js.subscribe(f"{stream}.>", durable="mine"))
     assert face.kind(error) == "js.errors.Error"
     assert "already bound" in str(error)

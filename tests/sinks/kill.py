@@ -195,7 +195,11 @@ def at_random(url: str, stream: str, folder: str, kind: str, kills: int) -> int:
         finished(publish, url, stream, count + 1)
         count += PIECE
         process = run(write, url, stream, folder, kind)
-        time.sleep(random.uniform(0, whole if number % 2 else whole / 3))
+        at = random.uniform(0, whole if number % 2 else whole / 3)
+        process.join(at)
+        if process.exitcode is not None:
+            # The first run was slower than this one.
+            whole = min(whole, at)
         process.kill()
         process.join()
         killed += process.exitcode == -signal.SIGKILL

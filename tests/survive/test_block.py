@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import jetarrow.sync
 import pyarrow as pa
@@ -18,7 +17,7 @@ from jetarrow.js.api import AckKind
 from jetarrow.server import NatsServer
 
 from ..forks import Forks
-from ..tools import wait_until_blocked
+from ..tools import time_without_processor, wait_until_blocked
 from .calls import CALLS, COVERED, Setting
 
 # Arrow's C stream interface carries no Python exceptions: pyarrow raises its own error, whose text names it.
@@ -35,15 +34,6 @@ def server() -> Iterator[NatsServer]:
 def forks() -> Iterator[Forks]:
     with Forks("tests.survive.calls") as forks:
         yield forks
-
-
-def time_without_processor(pid: int) -> float:
-    """Seconds for which threads of a process were ready to run and had no processor."""
-    found = 0
-    for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with suppress(OSError):
-            found += int(thread.read_text().split()[1])
-    return found / 1e9
 
 
 @pytest.mark.parametrize("name", CALLS)
