@@ -92,4 +92,4 @@ def test_blocking(nats_url: str) -> None:
         assert [msg.data for msg in answers] == []
         assert inbox.next_msg(5).data == b"x"
         with pytest.raises(NoRespondersError):
-            list(nc.request_many("nobody.listens", timeout=60))
+            list(nc.request_many("no.service", timeout=60))

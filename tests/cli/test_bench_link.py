@@ -50,8 +50,8 @@ async def test_a_link_of_few_bytes_per_second_is_the_limit(url: str) -> None:
             link.url, "--msgs", "4000", "--size", "1000", "--only", "publish_batch", "--only", "read"
         )
     # A busy machine makes the proxy slower, and nothing makes it faster.
-    assert rate * 0.4 < found["link"]["up_bytes_per_second"] < rate * 1.4
-    assert rate * 0.4 < found["link"]["down_bytes_per_second"] < rate * 1.4
+    assert rate * 0.4 < found["link"]["up_bytes_per_second"] < rate * 1.2
+    assert rate * 0.4 < found["link"]["down_bytes_per_second"] < rate * 1.2
     for name in ("publish_batch", "read"):
         row = found[name]
         assert 0.5 < row["bandwidth"] < 1.6, row

@@ -221,7 +221,6 @@ def test_watch_writes_a_line_for_each_change(
         assert process.stderr.read() == "group billing of stream ORDERS was removed\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
 def test_a_member_that_is_removed_meanwhile_is_no_absent_one(cli: Command, orders: jetarrow.sync.JetStream) -> None:
     """Configuration and consumers are read one after the other."""
 
@@ -239,6 +238,7 @@ def test_a_member_that_is_removed_meanwhile_is_no_absent_one(cli: Command, order
     assert [(row["member"], row["partitions"]) for row in rows] == [("m1", list(range(6)))]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
 def test_watch_redraws_a_table_until_q(cli: Command, orders: jetarrow.sync.JetStream) -> None:
     cli("group", "create", "ORDERS", "billing", *ARGUMENTS, "--member", "m1")
     with Terminal("group", "watch", "ORDERS", "billing", "--every", "100ms") as terminal:

@@ -237,7 +237,7 @@ def test_errors_without_logging_configuration_are_not_printed(how: str) -> None:
 
 
 async def test_lame_duck_mode_calls_callback(record: Any) -> None:
-    # The minimum times that the server accepts.
+    # The shortest duration that the server accepts; after the grace period it closes the connection.
     config = "lame_duck_duration: 30s\nlame_duck_grace_period: 5s\n"
     with NatsServer(config=config, jetstream=False) as server:
         nc = await jetarrow.connect(server.url, **record.options())

@@ -17,6 +17,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.js.kv import KeyValue
 from jetarrow.server import NatsServer
 
+from ..conftest import EAGER
 from ..test_read_malformed import MALFORMED, publish_raw, wait_stored
 
 
@@ -120,7 +121,7 @@ async def test_a_table_while_others_write(nats_url: str, js: JetStreamContext, b
 
 async def test_a_table_over_restarts(own_server: NatsServer) -> None:
     count = 100_000
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc:
+    async with await jetarrow.connect(own_server.url, **EAGER) as nc:
         kv = await nc.jetstream().create_key_value(bucket="B", history=2)
         keys = [f"k{number}" for number in range(count)]
         for value in ("old" * 20, "new" * 20):
@@ -170,9 +171,7 @@ async def test_values_with_malformed_headers(
     async def quiet(_: Exception) -> None:
         pass
 
-    async with await jetarrow.connect(
-        nats_url, error_cb=quiet, reconnect_time_wait=0.05, max_reconnect_attempts=-1
-    ) as nc:
+    async with await jetarrow.connect(nats_url, error_cb=quiet, reconnect_time_wait=0.05) as nc:
         mine = await nc.jetstream().key_value(bucket)
         table = await asyncio.wait_for(mine.to_table(), 30)
     assert rows(table) == {"a": b"1", "b": b"malformed", "c": b"2", "e": b"3"}

@@ -15,6 +15,7 @@ from jetarrow.js.client import JetStreamContext
 from jetarrow.js.kv import KeyValue
 from jetarrow.server import NatsServer
 
+from ..conftest import EAGER
 from ..tools import cluster, until
 
 
@@ -74,7 +75,7 @@ async def wait_for_last(kv: KeyValue, follower: Follower) -> int:
 
 
 async def test_restarts(own_server: NatsServer) -> None:
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc:
+    async with await jetarrow.connect(own_server.url, **EAGER) as nc:
         kv = await nc.jetstream().create_key_value(bucket="B", history=64)
         follower = Follower(await kv.watchall())
         writer = Writer(await nc.jetstream(timeout=2).key_value("B"), 500)
@@ -96,7 +97,7 @@ async def test_restarts(own_server: NatsServer) -> None:
 async def test_a_restart_among_the_initial_values(own_server: NatsServer) -> None:
     """Values delivered before the restart are not repeated, and only the last value of each other key follows."""
     count = 20_000
-    async with await jetarrow.connect(own_server.url, reconnect_time_wait=0.05, max_reconnect_attempts=-1) as nc:
+    async with await jetarrow.connect(own_server.url, **EAGER) as nc:
         kv = await nc.jetstream().create_key_value(bucket="B", history=2)
         for value in (b"old" * 30, b"new" * 30):
             (await kv.put_batch([f"k{number}" for number in range(count)], [value] * count)).raise_for_errors()

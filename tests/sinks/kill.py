@@ -10,6 +10,7 @@ The stream has the ids from 1 on. Writers are forked from this process, which ha
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -170,6 +171,15 @@ def finished(target: Any, *args: Any, **options: Any) -> None:
     assert process.exitcode == 0, f"{target.__name__} ended with {process.exitcode}"
 
 
+def kill_at(process: Any, at: float) -> float:
+    """Kills a process after `at` seconds. Returns an upper limit of the time of a run: `at` if it had ended before."""
+    process.join(at)
+    most = math.inf if process.exitcode is None else at
+    process.kill()
+    process.join()
+    return most
+
+
 def each(url: str, stream: str, folder: str, kind: str, every: int) -> int:
     count, killed = PIECE, 0
     steps = FORK.Value("i", 0)
@@ -195,13 +205,7 @@ def at_random(url: str, stream: str, folder: str, kind: str, kills: int) -> int:
         finished(publish, url, stream, count + 1)
         count += PIECE
         process = run(write, url, stream, folder, kind)
-        at = random.uniform(0, whole if number % 2 else whole / 3)
-        process.join(at)
-        if process.exitcode is not None:
-            # The first run was slower than this one.
-            whole = min(whole, at)
-        process.kill()
-        process.join()
+        whole = min(whole, kill_at(process, random.uniform(0, whole if number % 2 else whole / 3)))
         killed += process.exitcode == -signal.SIGKILL
     finished(write_and_check, url, stream, folder, kind, count)
     return killed

@@ -25,7 +25,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tests.sinks.iceberg_tools import NAME, expire
-from tests.sinks.kill import FORK, PIECE, REGIONS, Deadly, finished, run
+from tests.sinks.kill import FORK, PIECE, REGIONS, Deadly, finished, kill_at, run
 
 NARROW = {"id": int}
 WIDE = {"id": int, "region": str}
@@ -134,13 +134,7 @@ def at_random(url: str, stream: str, folder: str, kind: str, kills: int) -> int:
         finished(publish, url, stream, count + 1)
         count += PIECE
         process = run(write, url, stream, folder, kind)
-        at = random.uniform(0, whole if number % 2 else whole / 3)
-        process.join(at)
-        if process.exitcode is not None:
-            # The first run was slower than this one.
-            whole = min(whole, at)
-        process.kill()
-        process.join()
+        whole = min(whole, kill_at(process, random.uniform(0, whole if number % 2 else whole / 3)))
         killed += process.exitcode == -9
     finished(write_and_check, url, stream, folder, kind, count)
     return killed

@@ -19,7 +19,7 @@ import deltalake  # imported before the fork
 import jetarrow.sync
 
 from .iceberg_tools import NAME, sql_catalog
-from .kill import finished, run
+from .kill import finished, kill_at, run
 
 SCHEMA = {"id": int, "region": str, "value": int}
 KEYS: dict[str, dict[str, Any]] = {
@@ -143,13 +143,7 @@ def main(url: str, stream: str, folder: str, kind: str, kills: int, seed: int) -
     for number in range(1, kills + 1):
         finished(publish, url, sent[number * PIECE : (number + 1) * PIECE])
         process = run(write, url, stream, folder, kind, choose.randint(3, 12))
-        at = choose.uniform(whole / 5, whole)
-        process.join(at)
-        if process.exitcode is not None:
-            # The first run was slower than this one.
-            whole = min(whole, at)
-        process.kill()
-        process.join()
+        whole = min(whole, kill_at(process, choose.uniform(whole / 5, whole)))
         killed += process.exitcode == -signal.SIGKILL
     finished(write, url, stream, folder, kind, 11)
     finished(check, url, stream, folder, kind, sent, versions)
