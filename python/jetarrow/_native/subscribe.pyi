@@ -100,6 +100,12 @@ class Subscription:
             limit: Stop after this many messages. Default: now.
         """
 
+    def end(self) -> None:
+        """Stop accepting messages, also those that have been received and are not queued yet.
+
+        `last_seq` and `marks` are final afterwards. Queued messages remain.
+        """
+
     def drain(self, timeout: float) -> Call[None]:
         """Unsubscribe, and wait until all messages that the server had sent have arrived.
 

@@ -208,10 +208,13 @@ class PushSubscription(Subscription):
                 await self._reset_once(native)
                 continue
             over = self._closed or self._session.is_closed or (ready == "ended" and native is not self._given_up)
-            if over or not await self._reset_once(native):
-                if isinstance(self._failure, StreamRolledBackError):
-                    raise self._failure
-                return "ended"
+            if not over and await self._reset_once(native):
+                continue
+            if native.pending_msgs:
+                return "messages"
+            if isinstance(self._failure, StreamRolledBackError):
+                raise self._failure
+            return "ended"
 
     def _end(self) -> None:
         super()._end()
@@ -220,21 +223,24 @@ class PushSubscription(Subscription):
         for native, _ in self._successors:
             native.unsubscribe()
 
-    async def _reset_once(self, native: object) -> bool:
+    async def _reset_once(self, native: _jetarrow.Subscription) -> bool:
         """Recreates the consumer unless another waiting task has just done so; False if that is impossible."""
         with await self._resetting.turn():
             if self._native_sub is native:
                 if not self._successors and not await self._reset():
                     return False
-                self._delivered += self._native.delivered
-                self._native_sub, info = self._successors.popleft()
-                self._on_recreated(info)
+                # Messages that arrived since the caller found none are delivered first; the successor follows them.
+                if not native.pending_msgs:
+                    self._delivered += native.delivered
+                    self._native_sub, info = self._successors.popleft()
+                    self._on_recreated(info)
             return True
 
     async def _reset(self) -> bool:
         """Creates a consumer that continues after the newest one; False if that is impossible."""
         self._given_up = old = self._newest
-        old.unsubscribe()
+        # A message that arrives from now on would be delivered by the new consumer too.
+        old.end()
         self._seq = old.last_seq or self._seq
         self._marks = thin([*self._marks, *old.marks])
         session = self._session

@@ -191,6 +191,13 @@ impl Subscription {
         Ok(())
     }
 
+    /// Ends it: messages that have not arrived yet are discarded, so `last_seq` and `marks` are final. Queued messages
+    /// remain.
+    fn end(&self) -> PyResult<()> {
+        self.inner.get()?.end();
+        Ok(())
+    }
+
     /// Unsubscribes, and waits until all messages that the server had sent have arrived.
     fn drain(&self, timeout: f64) -> PyResult<Call> {
         let inner = self.inner.get()?.clone();

@@ -283,6 +283,13 @@ impl Subscription {
         self.order(Order::Unsubscribe);
     }
 
+    /// Unsubscribes, and discards all messages that arrive from now on, so that `last_seq` and `marks` are final.
+    /// Buffered messages can still be read.
+    pub fn end(&self) {
+        self.shared.end(None);
+        self.unsubscribe();
+    }
+
     /// Unsubscribes after `limit` messages since the start.
     pub fn unsubscribe_after(&self, limit: u64) {
         self.order(Order::After(limit));
