@@ -73,6 +73,11 @@ class Subscription:
             raise BadSubscriptionError
         return self._native_sub
 
+    @property
+    def _newest(self) -> _jetarrow.Subscription:
+        """The one that receives messages; those of `_native` are read."""
+        return self._native
+
     async def _start(self) -> None:
         await self._open()
 
@@ -281,7 +286,8 @@ class Subscription:
 
         Args:
             limit: Number of messages, counted from the start of the subscription, after which it ends; 0 ends it now.
-                Messages received by then are still delivered: by iteration, `next_msg` and to the callback.
+                Heartbeats of a push consumer do not count. Messages received by then are still delivered: by iteration,
+                `next_msg` and to the callback.
 
         Raises:
             ConnectionClosedError: The connection is closed.
@@ -290,12 +296,16 @@ class Subscription:
         """
         self._check_open()
         check_whole(limit=limit)
+        if limit <= 0 or not self._unsubscribe_after(limit):
+            self._end()
+
+    def _unsubscribe_after(self, limit: int) -> bool:
+        """Ends it after that many messages; False if they have been consumed."""
         native = self._native
-        pending, delivered = native.pending_msgs, native.delivered
-        if limit > 0 and (pending or delivered < limit):
-            native.unsubscribe(limit)
-            return
-        self._end()
+        if not native.pending_msgs and native.delivered >= limit:
+            return False
+        native.unsubscribe(limit)
+        return True
 
     async def drain(self) -> None:
         """Unsubscribes, and waits until all received messages are processed.
@@ -309,7 +319,7 @@ class Subscription:
         await self._drain()
 
     async def _drain(self) -> None:
-        native = self._native
+        native = self._newest
         is_processed = True
         try:
             await self._session.run(native.drain(self._session.drain_timeout))

@@ -85,12 +85,14 @@ class PushSubscription(Subscription):
         self._ordered = ordered
         heartbeat = config.idle_heartbeat
         self._silence = float(heartbeat) * MISSED_HEARTBEATS if ordered and heartbeat else None
-        # For an ordered consumer: the last sequence, marks of received messages, and the number of messages that its
-        # former consumers delivered.
+        # For an ordered consumer: the last sequence, marks of received messages, and the numbers of messages that its
+        # former consumers delivered, and that were dropped.
         self._seq = 0
         self._marks: list[Mark] = []
         self._on_rollback = on_rollback
-        self._delivered = 0
+        self._delivered = self._dropped = 0
+        # Number of messages after which it ends.
+        self._limit: int | None = None
         self._resetting = session.lock()
         # Consumers created while messages of the former one are still buffered; and the subscription that they replace.
         self._successors: deque[tuple[_jetarrow.Subscription, models.ConsumerInfo]] = deque()
@@ -223,6 +225,17 @@ class PushSubscription(Subscription):
         for native, _ in self._successors:
             native.unsubscribe()
 
+    def _unsubscribe_after(self, limit: int) -> bool:
+        left = limit - self._kept
+        if left <= 0 and not self.pending_msgs:
+            return False
+        self._limit, native = limit, self._newest
+        if left > 0:
+            native.unsubscribe(native.delivered - native.dropped + left)
+        else:
+            native.end()
+        return True
+
     async def _reset_once(self, native: _jetarrow.Subscription) -> bool:
         """Recreates the consumer unless another waiting task has just done so; False if that is impossible."""
         with await self._resetting.turn():
@@ -232,6 +245,7 @@ class PushSubscription(Subscription):
                 # Messages that arrived since the caller found none are delivered first; the successor follows them.
                 if not native.pending_msgs:
                     self._delivered += native.delivered
+                    self._dropped += native.dropped
                     self._native_sub, info = self._successors.popleft()
                     self._on_recreated(info)
             return True
@@ -244,10 +258,13 @@ class PushSubscription(Subscription):
         self._seq = old.last_seq or self._seq
         self._marks = thin([*self._marks, *old.marks])
         session = self._session
-        while not self._closed and not session.is_closed:
+        left = None if self._limit is None else max(self._limit - self._kept, 0)
+        while not self._closed and not session.is_closed and left != 0:
             deliver = session.native.new_inbox()
             config = replace(self._recreated_config(), name=None, deliver_subject=deliver)
             fresh = self._subscribe(deliver, "", "ordered")
+            if left is not None:
+                fresh.unsubscribe(left)
             try:
                 info = await put_consumer(self._api, self._stream, config)
             except Error as error:
@@ -334,4 +351,28 @@ class PushSubscription(Subscription):
     @property
     def delivered(self) -> int:
         """The number of messages received so far."""
-        return self._delivered + self._native.delivered + sum(native.delivered for native, _ in self._successors)
+        return self._delivered + sum(native.delivered for native in self._natives)
+
+    @property
+    def dropped(self) -> int:
+        """Number of messages dropped at the pending limits."""
+        return self._dropped + sum(native.dropped for native in self._natives)
+
+    @property
+    def pending_msgs(self) -> int:
+        """Number of received messages that are not consumed yet."""
+        return sum(native.pending_msgs for native in self._natives)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Payload bytes of those messages."""
+        return sum(native.pending_bytes for native in self._natives)
+
+    @property
+    def _natives(self) -> list[_jetarrow.Subscription]:
+        return [self._native, *(native for native, _ in self._successors)]
+
+    @property
+    def _kept(self) -> int:
+        """Messages that the program gets or got; an ordered consumer delivers dropped ones again."""
+        return self.delivered - self.dropped

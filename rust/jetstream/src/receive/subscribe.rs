@@ -114,6 +114,8 @@ struct SubscriptionState {
     delivered: u64,
     dropped: u64,
     dropped_bytes: u64,
+    /// Number of messages after which it ends, if it is not the server that counts them.
+    limit: Option<u64>,
     ended: bool,
     /// Cause of an end that the caller did not request.
     failure: Option<JetError>,
@@ -292,7 +294,18 @@ impl Subscription {
 
     /// Unsubscribes after `limit` messages since the start.
     pub fn unsubscribe_after(&self, limit: u64) {
-        self.order(Order::After(limit));
+        if self.shared.kind == SubscriptionKind::Core {
+            return self.order(Order::After(limit));
+        }
+        // The server would count heartbeats and flow control messages too.
+        let is_reached = {
+            let mut state = self.shared.lock();
+            state.limit = Some(limit);
+            state.is_limit_reached()
+        };
+        if is_reached {
+            self.end();
+        }
     }
 
     fn order(&self, order: Order) {

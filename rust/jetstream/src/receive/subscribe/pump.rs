@@ -96,7 +96,12 @@ impl Pump {
                         // The answer is sent now, before the rest is buffered.
                         yield_now().await;
                     }
-                    more
+                    if self.shared.lock().is_limit_reached() {
+                        self.shared.end(None);
+                        apply_order(subscriber, Order::Unsubscribe)
+                    } else {
+                        more
+                    }
                 }
             };
             if !more {
@@ -180,7 +185,7 @@ impl SharedSubscription {
         conn.traffic.received(Verb::Subscribe, message.payload().len());
         let malformed = malformed(&message, None);
         let mut state = self.lock();
-        if state.ended {
+        if state.ended || state.is_limit_reached() {
             return None;
         }
         let mut nanos = 0;
@@ -227,6 +232,11 @@ impl SharedSubscription {
 }
 
 impl SubscriptionState {
+    /// Whether as many messages as requested were received; discarded ones do not count.
+    pub(super) fn is_limit_reached(&self) -> bool {
+        self.limit.is_some_and(|limit| self.delivered - self.dropped >= limit)
+    }
+
     /// Handles a heartbeat or a flow control message.
     fn heartbeat(
         &mut self,
