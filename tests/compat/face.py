@@ -33,6 +33,8 @@ class Face:
 
     async def connect(self, servers: Any = None, **options: Any) -> Any:
         """Return a connection that is closed at the end of the test."""
+        # A busy machine may need more than the default of 2 s.
+        options.setdefault("connect_timeout", PATIENCE)
         nc = await self.nats.connect(self.url if servers is None else servers, **options)
         self._open.append(nc)
         return nc

@@ -219,7 +219,7 @@ async def test_stats_equal_those_of_nats_py(nats_url: str) -> None:
 
 
 async def test_concurrent_flushes_return(nats_url: str) -> None:
-    async with await jetarrow.connect(nats_url, ping_interval=0.5) as nc:
+    async with await jetarrow.connect(nats_url, ping_interval=0.5, max_outstanding_pings=60) as nc:
         for _ in range(20):
             await asyncio.gather(*(nc.flush(30) for _ in range(20)))
 
