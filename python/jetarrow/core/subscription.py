@@ -371,12 +371,12 @@ class Messages:
             # Looked up each time: an ordered subscription replaces its native subscription.
             native = sub._native
             while (msg := native.take(nc, sub._id)) is not None:
+                yield msg
                 since += 1
                 if since >= MESSAGES_PER_TURN:
-                    # Other tasks run.
+                    # Other tasks run. After the message: a cancellation here must not lose it.
                     since = 0
                     await nc.sleep(0)
-                yield msg
             arrival = nc.arrival(native)
             if arrival is not None:
                 await arrival

@@ -54,6 +54,8 @@ struct ServerSubscription {
     queue: Option<String>,
     inbox: Arc<Inbox>,
     delivered: u64,
+    /// Those of former links, which the server does not count.
+    before: u64,
     most: Option<u64>,
     /// The server no longer has this subscription.
     withdrawn: bool,
@@ -260,8 +262,15 @@ impl Client {
         subscriptions.last += 1;
         let sid = subscriptions.last;
         self.tell(|out| out.put_subscription(sid, &subject, queue.as_deref(), self.0.state.pinged()));
-        let subscription =
-            ServerSubscription { subject, queue, inbox: inbox.clone(), delivered: 0, most: None, withdrawn: false };
+        let subscription = ServerSubscription {
+            subject,
+            queue,
+            inbox: inbox.clone(),
+            delivered: 0,
+            before: 0,
+            most: None,
+            withdrawn: false,
+        };
         subscriptions.by_sid.insert(sid, subscription);
         drop(subscriptions);
         Ok(Subscriber::new(self.clone(), sid, inbox))
@@ -290,7 +299,8 @@ impl Client {
         let mut subscriptions = lock(&self.0.subscriptions);
         let Some(subscription) = subscriptions.by_sid.get_mut(&sid) else { return };
         subscription.most = Some(most);
-        self.tell(|out| out.put(|bytes| frames::unsubscribe(bytes, sid, Some(most))));
+        let left = Some(most.saturating_sub(subscription.before)).filter(|left| *left > 0);
+        self.tell(|out| out.put(|bytes| frames::unsubscribe(bytes, sid, left)));
         if subscription.delivered >= most
             && let Some(ended) = subscriptions.by_sid.remove(&sid)
         {

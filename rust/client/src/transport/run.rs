@@ -87,11 +87,12 @@ impl Client {
         // An INFO without a limit means the default.
         self.0.max_payload.store(DEFAULT_PAYLOAD, Ordering::Relaxed);
         self.learn_limit(info);
-        let subscriptions = lock(&self.0.subscriptions);
-        let mut all: Vec<_> = subscriptions.by_sid.iter().filter(|(_, one)| !one.withdrawn).collect();
+        let mut subscriptions = lock(&self.0.subscriptions);
+        let mut all: Vec<_> = subscriptions.by_sid.iter_mut().filter(|(_, one)| !one.withdrawn).collect();
         all.sort_unstable_by_key(|(sid, _)| **sid);
         let mut out = lock(&self.0.out);
         for (sid, one) in all {
+            one.before = one.delivered;
             out.put_subscription(*sid, &one.subject, one.queue.as_deref(), self.0.state.pinged());
             if let Some(most) = one.most {
                 out.put(|bytes| frames::unsubscribe(bytes, *sid, Some(most.saturating_sub(one.delivered))));

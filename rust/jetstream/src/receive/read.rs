@@ -107,8 +107,8 @@ struct ReadLoop {
     /// Held by each task that deletes a consumer.
     leaving: mpsc::Sender<Infallible>,
     consumer: Option<Consumer>,
-    /// Lowest sequence missing in the builder's rows: deleted, or lost to retention.
-    gap: Option<u64>,
+    /// Lowest sequence missing in the builder's rows, deleted or lost to retention, and the number of rows before it.
+    gap: Option<(u64, usize)>,
     /// Time since which no server has answered.
     away: Option<Instant>,
     /// Time without progress, although the stream may have more messages.
@@ -220,7 +220,7 @@ impl ReadLoop {
         if dry && self.nothing_left().await? {
             if self.latest.is_none() {
                 // The message was deleted, or the head of the stream moved past it.
-                self.gap.get_or_insert(self.next);
+                self.gap.get_or_insert((self.next, self.builder.len()));
             }
         } else if !matches!(stop, ReadStop::End) {
             // If values are overwritten, the consumer's count is too low.
@@ -237,7 +237,7 @@ impl ReadLoop {
         }
         let seq = meta.seq as u64;
         if seq > self.next && self.gap.is_none() {
-            self.gap = Some(self.next);
+            self.gap = Some((self.next, self.builder.len()));
         }
         if seq >= self.end {
             self.next = self.end;

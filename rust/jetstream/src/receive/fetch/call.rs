@@ -248,6 +248,7 @@ impl<S: Sink> FetchCall<'_, S> {
             Err(_) => return Ok(RoundEnd::Deadline),
         }
         let mut allowed_silence = sub.ack_window().allowed_silence(options);
+        let mut over = None;
         while !request.progress.is_full() {
             let message = match request.inbox.messages.next().now_or_never() {
                 Some(message) => message,
@@ -284,13 +285,16 @@ impl<S: Sink> FetchCall<'_, S> {
             *heard = true;
             match status {
                 Status::Heartbeat => {}
-                Status::Over { too_large, .. } => return Ok(RoundEnd::Dry { too_large }),
+                Status::Over { unserved, too_large } => {
+                    request.progress.on_over(unserved);
+                    over = Some(RoundEnd::Dry { too_large });
+                }
                 Status::Gone(why) => return Ok(RoundEnd::Gone(why)),
                 Status::Limited(limit, _) => return Ok(RoundEnd::Limited(limit)),
                 Status::Refused(err) => return Err(err),
             }
         }
-        Ok(RoundEnd::Full)
+        Ok(over.unwrap_or(RoundEnd::Full))
     }
 }
 
@@ -305,17 +309,16 @@ impl<S: Sink> FetchCall<'_, S> {
             }
             Undelivered::Known(message) => message,
             Undelivered::Elsewhere(seq, reply) => {
+                // Kept first: a call that is cancelled, or fails, leaves it to the next one.
+                if let Some(late) = self.late.front_mut() {
+                    late.put_back(Undelivered::Elsewhere(seq, reply.clone()));
+                }
                 let found = match timeout_at(deadline + REQUEST_GRACE, self.stored(seq, &reply)).await {
                     Ok(Err(err)) if !err.is_transient() => return Err(err),
                     Ok(Ok(found)) => found,
-                    _ => {
-                        self.late
-                            .front_mut()
-                            .into_iter()
-                            .for_each(|late| late.put_back(Undelivered::Elsewhere(seq, reply.clone())));
-                        return Ok(false);
-                    }
+                    _ => return Ok(false),
                 };
+                self.late.front_mut().map(LateReplies::drop_first);
                 let Some(found) = found else { return Ok(true) };
                 found
             }

@@ -94,10 +94,24 @@ impl Progress {
         }
     }
 
+    /// The server has ended the request: `unserved` of its messages do not follow. The others may arrive after the
+    /// status: a replicated consumer sends its messages after a quorum, and statuses at once.
+    pub fn on_over(&mut self, unserved: Option<usize>) {
+        self.left = unserved.map_or(0, |unserved| self.left.saturating_sub(unserved));
+    }
+
     /// A status arrived whose request has this number.
     pub fn on_status(&mut self, number: u64, status: &Status, now: Instant) {
         self.heard = now;
-        if self.state == State::Ending && self.is_own(number) && !matches!(status, Status::Heartbeat) {
+        if self.state != State::Ending || !self.is_own(number) {
+            return;
+        }
+        match status {
+            Status::Heartbeat => return,
+            Status::Over { unserved, .. } => self.on_over(*unserved),
+            _ => self.left = 0,
+        }
+        if self.left == 0 {
             self.state = State::Done;
         }
     }
@@ -305,6 +319,28 @@ mod tests {
         assert_eq!(status.state(), State::Ending);
         status.on_status(7, &OVER, now);
         assert_eq!(status.state(), State::Done);
+    }
+
+    #[test]
+    fn messages_that_a_status_has_overtaken_are_waited_for() {
+        let over = |unserved| Status::Over { unserved: Some(unserved), too_large: false };
+        let (mut open, now) = sent(5, 0, true);
+        open.on_message(1, now);
+        open.on_over(Some(2));
+        assert!(!open.is_full());
+        open.on_message(1, now);
+        open.on_message(1, now);
+        assert!(open.is_full());
+        let (mut ending, now) = sent(5, 0, true);
+        ending.on_call_over(false, now);
+        ending.on_status(7, &over(4), now);
+        assert_eq!(ending.state(), State::Ending);
+        ending.on_message(1, now);
+        assert_eq!(ending.state(), State::Done);
+        let (mut none, now) = sent(5, 0, true);
+        none.on_call_over(false, now);
+        none.on_status(7, &over(5), now);
+        assert_eq!(none.state(), State::Done);
     }
 
     #[test]

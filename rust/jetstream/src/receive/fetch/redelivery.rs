@@ -207,15 +207,21 @@ impl LateReplies {
     pub fn put_back(&mut self, kept: Undelivered) {
         self.at_hand.push_front(kept);
     }
+
+    /// Forgets the message that was put back last.
+    pub fn drop_first(&mut self) {
+        self.at_hand.pop_front();
+    }
 }
 
 /// A guard while messages have no destination; dropping it ends the wait of the next call.
 pub struct Undecided(Arc<Redelivery>);
 
 impl Undecided {
-    /// The consumer's traits. If they cannot be read, acks are assumed, as most consumers want them.
+    /// The consumer's traits. If they cannot be read, messages are kept for the next call: with acks they would come
+    /// again, without acks a nak would lose them.
     async fn ways(&self) -> ConsumerTraits {
-        self.0.ways().await.unwrap_or(ConsumerTraits { wants_acks: true, headers_only: false })
+        self.0.ways().await.unwrap_or(ConsumerTraits { wants_acks: false, headers_only: false })
     }
 }
 

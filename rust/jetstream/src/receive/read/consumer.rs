@@ -262,7 +262,7 @@ impl ReadLoop {
         let effective = info.delivered.stream_seq + 1;
         if effective > self.next && !self.latest.as_ref().is_some_and(Latest::by_subject) {
             if !self.earliest && self.latest.is_none() {
-                self.lost(self.next, effective).await?;
+                self.lost(self.next, effective, self.builder.len()).await?;
             }
             self.next = effective;
         }

@@ -16,8 +16,10 @@ impl ReadLoop {
 
     /// Sends the available rows to the reader as a batch; false if the reader is gone, or has all rows of its limit.
     pub(super) async fn flush(&mut self) -> Result<bool> {
-        if let Some(gap) = self.gap.take() {
-            self.report_loss_since(gap).await?;
+        if let Some((gap, rows)) = self.gap {
+            // Forgotten only after the report: a request that fails is repeated.
+            self.report_loss_since(gap, rows).await?;
+            self.gap = None;
         }
         if self.builder.is_empty() {
             return Ok(true);
@@ -26,6 +28,19 @@ impl ReadLoop {
         let sizes = self.builder.sizes();
         let batch = self.builder.finish()?;
         self.builder.set_expected_sizes(sizes);
+        self.deliver(batch).await
+    }
+
+    /// Sends the first rows of the builder, and drops the others.
+    pub(super) async fn flush_first(&mut self, rows: usize) -> Result<()> {
+        if rows > 0 {
+            let batch = self.builder.finish()?;
+            self.deliver(batch.slice(0, rows)).await?;
+        }
+        Ok(())
+    }
+
+    async fn deliver(&mut self, batch: Batch) -> Result<bool> {
         match &mut self.form {
             ReadFormat::Messages => self.send(batch).await,
             ReadFormat::Typed(typed) => {

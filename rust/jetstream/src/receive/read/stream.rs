@@ -12,15 +12,18 @@ use base::error::{JetError, Loss, Result};
 impl ReadLoop {
     /// Reports a loss if the head of the stream has moved past the gap. Otherwise its messages were deleted, which is
     /// no loss.
-    pub(super) async fn report_loss_since(&mut self, gap: u64) -> Result<()> {
+    pub(super) async fn report_loss_since(&mut self, gap: u64, rows: usize) -> Result<()> {
         let first = self.stream_info().await?.state.first_seq;
-        if first > gap { self.lost(gap, first).await } else { Ok(()) }
+        if first > gap { self.lost(gap, first, rows).await } else { Ok(()) }
     }
 
-    pub(super) async fn lost(&mut self, from: u64, first: u64) -> Result<()> {
+    /// Reports a loss behind this many rows of the builder. They are sent before the error: the stream may not have them
+    /// any more.
+    pub(super) async fn lost(&mut self, from: u64, first: u64, rows: usize) -> Result<()> {
         let loss = Loss { stream: self.range.stream.clone(), asked: (from, self.end), available: first };
         // With a filter it is unknown whether the lost messages would have matched.
         if !self.range.warn_on_loss && self.range.subjects.is_empty() {
+            self.flush_first(rows).await?;
             return Err(JetError::DataLoss(Box::new(loss)));
         }
         let _ = self.out.send(Ok((Item::Loss(loss), None))).await;
