@@ -24,11 +24,11 @@ class HeldReset:
         original: Callable[..., Any] = sub._reset_once
         silence = sub._silence
 
-        async def held(native: Any) -> bool:
+        async def held(*given: Any) -> bool:
             sub._silence = silence
             self.decided.set()
             await self.go_on.wait()
-            return await original(native)
+            return await original(*given)
 
         monkeypatch.setattr(sub, "_reset_once", held)
         # Shorter than the interval of heartbeats: a silence is noticed although nothing is lost.

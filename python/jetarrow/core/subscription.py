@@ -197,13 +197,13 @@ class Subscription:
         if self._session.is_closed:
             raise ConnectionClosedError
         while True:
-            left = None if deadline is None else deadline - self._session.now()
-            if left is not None and left <= 0:
-                raise TimeoutError
+            left = None if deadline is None else max(deadline - self._session.now(), 0.0)
             ready = await self._wait_ready(left)
             msg = self._native.take(self._session, self._id)
             if msg is not None:
                 return msg
+            if left == 0:
+                raise TimeoutError
             if ready == "ended":
                 if self._session.is_closed:
                     raise ConnectionClosedError
@@ -213,6 +213,8 @@ class Subscription:
 
     async def _wait_ready(self, wait: float | None) -> str:
         """Waits at most `wait` seconds; returns "messages", "ended", or "late" after a timeout."""
+        if wait == 0:
+            return "late"
         return await self._session.run(self._native.ready(wait=wait))
 
     async def _wait_for_messages(self) -> bool:

@@ -122,17 +122,18 @@ class PushSubscription(Subscription):
         finally:
             self._unregister()
 
-    async def _replace(self, native: _jetarrow.Subscription, *, sure: bool) -> bool:
+    async def _replace(self, native: _jetarrow.Subscription, *, sure: bool, deadline: float | None = None) -> bool:
         """Replaces a lost consumer unless another task has just done so; False if it cannot be replaced.
 
         Args:
             native: The subscription of the lost consumer.
             sure: Whether it is known to be lost; otherwise the server is asked.
+            deadline: Time after which it is not tried again.
         """
         with await self._resetting.turn():
             if self._newest is not native or self._closed or not (sure or await self._lost()):
                 return True
-            return await self._reset()
+            return await self._reset(deadline)
 
     async def _lost(self) -> bool:
         """Whether the server answers that the consumer does not exist, for example after a restart of the server."""
@@ -204,14 +205,14 @@ class PushSubscription(Subscription):
             if ready in ("messages", "late"):
                 return ready
             if ready == "relinked":
-                await self._replace(native, sure=False)
-                continue
-            if self._successors:
-                await self._reset_once(native)
+                await self._replace(native, sure=False, deadline=deadline)
                 continue
             over = self._closed or self._session.is_closed or (ready == "ended" and native is not self._given_up)
-            if not over and await self._reset_once(native):
-                continue
+            if self._successors or not over:
+                if await self._reset_once(native, deadline):
+                    continue
+                if not self._closed and deadline is not None:
+                    return "late"
             if native.pending_msgs:
                 return "messages"
             if isinstance(self._failure, StreamRolledBackError):
@@ -225,6 +226,11 @@ class PushSubscription(Subscription):
         for native, _ in self._successors:
             native.unsubscribe()
 
+    async def _drain(self) -> None:
+        # No consumer replaces the one that is drained.
+        self._limit = 0
+        await super()._drain()
+
     def _unsubscribe_after(self, limit: int) -> bool:
         left = limit - self._kept
         if left <= 0 and not self.pending_msgs:
@@ -236,11 +242,11 @@ class PushSubscription(Subscription):
             native.end()
         return True
 
-    async def _reset_once(self, native: _jetarrow.Subscription) -> bool:
-        """Recreates the consumer unless another waiting task has just done so; False if that is impossible."""
+    async def _reset_once(self, native: _jetarrow.Subscription, deadline: float | None) -> bool:
+        """Recreates the consumer unless another waiting task has just done so; False if it was not recreated."""
         with await self._resetting.turn():
             if self._native_sub is native:
-                if not self._successors and not await self._reset():
+                if not self._successors and not await self._reset(deadline):
                     return False
                 # Messages that arrived since the caller found none are delivered first; the successor follows them.
                 if not native.pending_msgs:
@@ -250,21 +256,22 @@ class PushSubscription(Subscription):
                     self._on_recreated(info)
             return True
 
-    async def _reset(self) -> bool:
-        """Creates a consumer that continues after the newest one; False if that is impossible."""
+    async def _reset(self, deadline: float | None) -> bool:
+        """Creates a consumer that continues after the newest one; False if that is impossible.
+
+        Also False, without being closed, if the deadline has passed after at least one attempt.
+        """
         self._given_up = old = self._newest
         # A message that arrives from now on would be delivered by the new consumer too.
         old.end()
         self._seq = old.last_seq or self._seq
         self._marks = thin([*self._marks, *old.marks])
         session = self._session
-        left = None if self._limit is None else max(self._limit - self._kept, 0)
-        while not self._closed and not session.is_closed and left != 0:
+        while not self._closed and not session.is_closed and self._left != 0:
             deliver = session.native.new_inbox()
             config = replace(self._recreated_config(), name=None, deliver_subject=deliver)
             fresh = self._subscribe(deliver, "", "ordered")
-            if left is not None:
-                fresh.unsubscribe(left)
+            self._limit_to_rest(fresh)
             try:
                 info = await put_consumer(self._api, self._stream, config)
             except Error as error:
@@ -275,20 +282,29 @@ class PushSubscription(Subscription):
                     self._failure = error
                     break
                 # Not connected, or no leader: retry until it succeeds.
+                if deadline is not None and session.now() >= deadline:
+                    return False
                 await session.sleep(RETRY_DELAY)
                 continue
             # Checked after the consumer was created, because a later rollback removes the consumer.
-            if not await self._is_same_stream(fresh):
+            same = await self._is_same_stream(fresh)
+            # It may have been ended, or limited, meanwhile.
+            if not same or self._closed or session.is_closed or self._left == 0:
                 fresh.unsubscribe()
                 with suppress(Error):
                     await Management(self._api).delete_consumer(self._stream, info.name)
                 continue
+            self._limit_to_rest(fresh)
             self._subject, self._consumer = deliver, info.name
             self._successors.append((fresh, info))
             return True
         self._closed = True
         self._unregister()
         return False
+
+    def _limit_to_rest(self, fresh: _jetarrow.Subscription) -> None:
+        if left := self._left:
+            fresh.unsubscribe(left)
 
     async def _is_same_stream(self, fresh: _jetarrow.Subscription) -> bool:
         """Whether the stream is the one whose messages were received; False also if the check could not be made yet."""
@@ -371,6 +387,11 @@ class PushSubscription(Subscription):
     @property
     def _natives(self) -> list[_jetarrow.Subscription]:
         return [self._native, *(native for native, _ in self._successors)]
+
+    @property
+    def _left(self) -> int | None:
+        """Number of messages before its limit; None without one."""
+        return None if self._limit is None else max(self._limit - self._kept, 0)
 
     @property
     def _kept(self) -> int:

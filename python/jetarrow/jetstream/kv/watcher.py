@@ -202,15 +202,16 @@ class KeyWatcher:
                 return waiting.popleft()
             if self._stopped:
                 raise BadSubscriptionError("the watch was stopped")
-            left = None if deadline is None else deadline - session.now()
-            if left is not None and left <= 0:
-                raise TimeoutError
+            left = None if deadline is None else max(deadline - session.now(), 0.0)
             limits = [limit for limit in (left, None if sub.complete else CHECK) if limit is not None]
             ready = await sub._wait_ready(min(limits) if limits else None)
             if ready == "ended" and not self._stopped:
                 self._ended()
-            elif ready == "late" and not sub.complete:
-                await sub.check()
+            elif ready == "late":
+                if left == 0:
+                    raise TimeoutError
+                if not sub.complete:
+                    await sub.check()
 
     def _ended(self) -> None:
         if self._sub._session.is_closed:
