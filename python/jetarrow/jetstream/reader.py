@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -60,6 +62,8 @@ class Reader(ReaderConversions):
         self._closed = False
         # The range was read to its end, or the rest was exported as an Arrow stream.
         self._spent = False
+        # The item of a wait that was cancelled.
+        self._arriving: asyncio.Future[_Item] | None = None
         self._single_thread = _SingleThread()
         self._inferred: ArrowSchema | None = None
 
@@ -221,11 +225,34 @@ class Reader(ReaderConversions):
         with self._single_thread:
             while not self._closed and not self._spent:
                 native = await self._open()
-                item = await self._session.run(native.next())
+                item = await self._next_item(native)
                 if (batch := self._next_batch(native, item)) is not None:
                     return batch
                 await self._check_filters()
         raise StopAsyncIteration
+
+    async def _next_item(self, native: _jetarrow.Reader) -> _Item:
+        """Waits for the next item. One that arrives while the wait is cancelled is left to the next call."""
+        if self._session.is_blocking:
+            return await self._session.run(native.next())
+        if self._arriving is None or self._arriving.cancelled():
+            self._arriving = asyncio.ensure_future(self._session.run(native.next()))
+            # Its error is raised by the call that waits for it, if there is one.
+            self._arriving.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            item = await asyncio.shield(self._arriving)
+        except Exception:
+            self._arriving = None
+            raise
+        self._arriving = None
+        return item
+
+    def __del__(self) -> None:
+        arriving: asyncio.Future[_Item] | None = getattr(self, "_arriving", None)
+        if arriving is not None and not arriving.done():
+            # The wait would keep the native reader, and with it the consumer.
+            with suppress(RuntimeError):
+                arriving.get_loop().call_soon_threadsafe(arriving.cancel)
 
     async def _check_filters(self) -> None:
         """Warns, at the end of a read without rows, of filters that match no subject of the stream."""
