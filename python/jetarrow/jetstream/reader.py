@@ -107,7 +107,11 @@ class Reader(ReaderConversions):
             if self._call is None:
                 infer = {"json": self._infer_json, "arrow": self._infer_arrow}
                 await infer.get(self._spec.format, self._fetch_schema)(wait)
-            native: _jetarrow.Reader = await wait(self._call or self._native_call(self._spec, self._inferred))
+            call = self._call or self._native_call(self._spec, self._inferred)
+            if self._call is not None:
+                # A call can be started only once: after a cancelled wait the next one needs another.
+                self._call = self._native_call(self._spec, self._spec.schema)
+            native: _jetarrow.Reader = await wait(call)
         except NotFoundError as error:
             # With `_block` the thread of an event loop must not wait for another request.
             near = wait is not _block or self._session.is_blocking
