@@ -283,8 +283,9 @@ class GroupMember:
             self._failure = error
             membership.is_over = True
             membership.drop()
-        if membership.sub is not before:
-            order.forget_consumer()
+        finally:
+            if membership.sub is not before:
+                order.forget_consumer()
 
     async def _quiet(self) -> None:
         """Refuses acknowledgements from now on, and waits for those that are being sent."""

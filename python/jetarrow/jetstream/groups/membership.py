@@ -59,6 +59,11 @@ class Membership:
         self._session = js._api.session
         self._watcher: KeyWatcher | None = None
         self._config: GroupConfig | None = None
+        # The entry that was followed to its end: a rebalance that fails or is cancelled is repeated.
+        self._followed: GroupConfig | None = None
+        # Whether the consumer of a former entry is to be deleted, and the pin that allows it.
+        self._is_leaving = False
+        self._leaving_pin: str | None = None
         # Time at which a member without a consumer tries again.
         self._retry_at = math.inf
         # The group was deleted, or its entry ends its members.
@@ -106,6 +111,7 @@ class Membership:
                 " its members cannot change"
             )
         await self._join()
+        self._followed = self._config
 
     async def follow(self, pin: str | None, now: float) -> None:
         """Takes changes of the entry, and tries again to create a consumer that is missing.
@@ -119,7 +125,6 @@ class Membership:
             GroupConfigError: The entry is invalid.
         """
         assert self._watcher is not None
-        before = self._config
         while not self.is_over:
             try:
                 entry = await self._watcher.updates(timeout=0)
@@ -127,10 +132,12 @@ class Membership:
                 break
             if entry is not None:
                 await self._apply(entry)
-        if self.is_over or self._config is None or before is None:
+        config, followed = self._config, self._followed
+        if self.is_over or config is None or followed is None:
             return
-        if (before.members, before.mappings) != (self._config.members, self._config.mappings):
+        if self._is_leaving or (followed.members, followed.mappings) != (config.members, config.mappings):
             await self._rebalance(pin)
+            self._followed = config
         elif self.sub is None and now >= self._retry_at:
             await self._join()
 
@@ -162,9 +169,13 @@ class Membership:
                 await self._js.delete_consumer(self._group.work_queue, self.consumer)
 
     async def _rebalance(self, pin: str | None) -> None:
-        had, self._retry_at = self.sub is not None, math.inf
+        if self.sub is not None:
+            self._is_leaving, self._leaving_pin = True, pin
         self.drop()
-        if had:
+        # If this is interrupted, the next entry may be the former one.
+        self._retry_at = -math.inf
+        if self._is_leaving:
+            pin = self._leaving_pin
             # Only the pinned program deletes: the others would delete the consumer that it has made.
             if pin is not None and await self.pinned_id() == pin:
                 await self._quiet()
@@ -172,6 +183,7 @@ class Membership:
                     await self._js.delete_consumer(self._group.work_queue, self.consumer)
             else:
                 await self._session.sleep(random.uniform(*BACKOFF))
+            self._is_leaving = False
         await self._join()
 
     async def pinned_id(self) -> str | None:
@@ -212,9 +224,9 @@ class Membership:
         config = self._config
         assert config is not None
         subjects = self._subjects(config)
-        self._retry_at = math.inf
         if not subjects:
             # Outside of the membership: a change of the entry brings it in.
+            self._retry_at = math.inf
             return
         try:
             info = await self._create(subjects)
@@ -229,6 +241,8 @@ class Membership:
         except (TimeoutError, BadSubscriptionError) as error:
             self._retry(error)
             return
+        # Not before: the caller may be cancelled while it waits for the answer.
+        self._retry_at = math.inf
         self.sub = PullSubscription(self._js._api, stream=self._group.work_queue, consumer=self.consumer, info=info)
 
     def _retry(self, error: Exception) -> None:
