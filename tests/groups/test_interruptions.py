@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -136,3 +136,59 @@ async def test_a_change_that_is_undone_after_an_interruption_leaves_a_consumer(
         await group.remove_member("m2")
         await publish(orders, 7, range(1, 2))
         assert len(await asyncio.wait_for(texts(batches, 7), 15)) == 7
+
+
+async def rest(batches: AsyncIterator[Any], count: int) -> set[str]:
+    """The texts of the next messages, of which none may be missing."""
+    return {text for _, text in await asyncio.wait_for(texts(batches, count), 15)}
+
+
+async def test_a_second_iteration_gets_the_batches_that_the_first_one_did_not_take(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1")
+    await publish(orders, 7, range(2))
+    async with member(orders) as one:
+        async with iterating(one) as first:
+            batch = await anext(first)
+            await batch.ack_sync()
+            found = {message.data.decode() for message in batch}
+        async with iterating(one, rows=1) as second:
+            found |= await rest(second, 14 - len(found))
+    assert found == {f"{key} {number}" for key in range(7) for number in range(2)}
+
+
+async def test_a_cancelled_check_of_the_pin_loses_no_batch(orders: JetStreamContext, cancels_once: Breaks) -> None:
+    await elastic(orders, "m1")
+    await publish(orders, 7, range(2))
+    async with member(orders) as one:
+        cancels_once(one, "_check_pin")
+        with pytest.raises(asyncio.CancelledError):
+            async with iterating(one) as first:
+                await asyncio.ensure_future(anext(first))
+        async with iterating(one) as second:
+            assert len(await rest(second, 14)) == 14
+
+
+async def test_batches_behind_one_in_work_are_kept_from_redelivery(orders: JetStreamContext) -> None:
+    await elastic(orders, "m1")
+    await publish(orders, 7, range(2))
+    async with member(orders) as one, iterating(one) as batches:
+        batch = await anext(batches)
+        begun = one._ticks
+        # An in-progress ack every half `ack_wait`; a redelivery would come after one.
+        await until(lambda: one._ticks - begun > 8)
+        assert not (await orders.consumer_info("ORDERS-G", "m1")).num_redelivered
+        await batch.ack_sync()
+        await rest(batches, 14 - len(batch))
+
+
+async def test_a_member_that_closes_returns_the_batches_that_were_not_taken(orders: JetStreamContext) -> None:
+    """Without the return they would be delivered after `ack_wait` only."""
+    await elastic(orders, "m1")
+    await publish(orders, 7, range(2))
+    async with member(orders, ack_wait=120.0) as one, member(orders, ack_wait=120.0) as two:
+        async with iterating(one) as first:
+            batch = await anext(first)
+            await batch.ack_sync()
+            await one.close()
+        async with iterating(two) as second:
+            await rest(second, 14 - len(batch))

@@ -293,3 +293,26 @@ def test_a_message_whose_acknowledgement_was_lost_is_acknowledged_again() -> Non
     refused = order.fetched([Part(0, [2, 4], [2, 4])], pin="a", started=0.3, now=0.4, is_last=True)
     assert refused.repeat == [[2]]
     assert [one.parts for one in order.release(9, 0.5)] == [[Part(0, [4], [4])]]
+
+
+def test_releases_that_were_not_taken_are_released_again_in_order() -> None:
+    order = new_order()
+    order.fetched([Part(0, [2, 4, 6], [2, 4, 6])], pin="a", started=0.0, now=0.1, is_last=True)
+    order.counted(3)
+    order.ready.extend(order.release(2, 0.2))
+    assert sorted(order.held_rows) == [[2, 4], [6]]
+    order.take_back()
+    refused = order.fetched([Part(0, [4, 8], [4, 8])], pin="a", started=0.3, now=0.4, is_last=True)
+    assert (order.held, not order.ready, refused.reject, refused.repeat) == (4, True, [], [])
+    assert [row for part in order.release(9, 0.5)[0].parts for row in part.rows] == [2, 4, 6, 8]
+
+
+def test_releases_of_a_former_pin_are_not_taken_back() -> None:
+    order = new_order()
+    order.fetched([Part(0, [2], [2])], pin="a", started=0.0, now=0.1, is_last=True)
+    order.counted(1)
+    order.ready.extend(order.release(9, 0.2))
+    order.forget_consumer()
+    assert not order.held_rows
+    order.take_back()
+    assert (order.held, not order.ready) == (0, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -30,7 +29,6 @@ class GroupSource:
     def __init__(self, member: GroupMember, columns: Sequence[str] | None) -> None:
         self._member = member
         member._columns = None if columns is None else list(columns)
-        self._ready: deque[Any] = deque()
 
     @property
     def _closed(self) -> bool:
@@ -46,17 +44,18 @@ class GroupSource:
             Error: The group has ended the member.
         """
         member = self._member
+        ready = member._order.ready
         while True:
-            if not self._ready:
+            if not ready:
                 most = min(rows, member._max_ack_pending)
-                self._ready += await member._collect(most, seconds, max_bytes or 1 << 26, wait=timeout)
-            if not self._ready:
+                await member._collect(most, seconds, max_bytes or 1 << 26, wait=timeout)
+            if not ready:
                 if member._failure is not None:
                     raise member._failure
                 if member.is_closed:
                     raise Error(f"group {member._name!r} has ended its member {member.name!r}")
                 raise FetchTimeoutError
-            if (batch := await member._checked(self._ready.popleft())) is not None:
+            if (batch := await member._next_ready()) is not None:
                 return batch
 
     async def unsubscribe(self) -> None:

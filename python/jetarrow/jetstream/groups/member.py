@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -164,31 +163,32 @@ class GroupMember:
         self._is_iterating = True
         try:
             while not self.is_closed:
-                ready = deque(await self._collect(min(rows, self._max_ack_pending), seconds, bytes))
-                while ready:
-                    batch = await self._checked(ready.popleft())
-                    if batch is not None:
+                await self._collect(min(rows, self._max_ack_pending), seconds, bytes)
+                while self._order.ready:
+                    if (batch := await self._next_ready()) is not None:
                         yield batch
-                        del batch
+                    del batch
             if self._failure is not None:
                 raise self._failure
         finally:
             self._is_iterating = False
 
-    async def _checked(self, release: Release[_jetarrow.Batch]) -> GroupBatch | None:
-        """The batch of released rows; None if they belong to another program by then."""
+    async def _next_ready(self) -> GroupBatch | None:
+        """The batch of the next released rows; None if they belong to another program by then."""
+        release = self._order.ready.popleft()
         try:
             await self._check_pin(release.epoch)
         except GroupPinLostError:
             return None
+        except BaseException:
+            self._order.ready.appendleft(release)
+            raise
         batch, hold = group_batch(self, release)
         self._out.append((ref(hold), release))
         return batch
 
-    async def _collect(
-        self, rows: int, seconds: float, bytes: int, *, wait: float = math.inf
-    ) -> list[Release[_jetarrow.Batch]]:
-        """The next rows; empty at the end, and if there are none within `wait` seconds."""
+    async def _collect(self, rows: int, seconds: float, bytes: int, *, wait: float = math.inf) -> None:
+        """Makes the next rows ready; none at the end, and if there are none within `wait` seconds."""
         session, order, membership = self._session, self._order, self._membership
         assert membership is not None
         deadline, room = session.now() + seconds, bytes
@@ -199,6 +199,7 @@ class GroupMember:
                 if self.is_closed:
                     break
                 self._forget_dropped()
+                order.take_back()
                 begun = session.now()
                 # Until it is known who has the pin, or while rows wait for others, each arrival may change that.
                 is_hasty = order.is_waiting or not order.is_fresh(begun)
@@ -216,11 +217,11 @@ class GroupMember:
                 ended_early = count > 0 and now - begun < left * 0.9 and not is_hasty
                 if order.held >= rows or now >= deadline or room <= 0 or ended_early:
                     if found := order.release(rows, now):
-                        return found
+                        order.ready.extend(found)
+                        return
                     deadline, room = now + seconds, bytes
             if not count and now - begun < SHORT:
                 await session.sleep(IDLE if membership.sub is None else SHORT)
-        return []
 
     async def _fetch(self, most: int, wait: float, min_messages: int, max_bytes: int) -> tuple[int, int]:
         """Fetches rows for the order. Returns their number and bytes."""

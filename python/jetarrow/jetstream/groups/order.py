@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
@@ -91,6 +92,9 @@ class MemberOrder(Generic[T]):
         # Sequences of the held rows, and of those that were released and are not settled.
         self._held_seqs: set[int] = set()
         self._out: set[int] = set()
+        # Releases that the program has not taken yet. Only the thread that iterates changes it: those of former epochs
+        # stay until their turn comes.
+        self.ready: deque[Release[T]] = deque()
         # Rejected rows by partition, with the time until which they are waited for.
         self._missing: dict[int, dict[int, float]] = {}
         self._acked = _Acked(set(), set())
@@ -103,8 +107,9 @@ class MemberOrder(Generic[T]):
 
     @property
     def held_rows(self) -> list[T]:
-        """The held rows, to be kept in progress."""
-        return [part.rows for parts in self._held.values() for part in parts]
+        """The rows that the program has not got, to be kept in progress."""
+        ready = [release.parts for release in list(self.ready) if release.epoch == self.epoch]
+        return [part.rows for parts in (*self._held.values(), *ready) for part in parts]
 
     def is_fresh(self, now: float) -> bool:
         """Whether this program has the pin for certain."""
@@ -225,6 +230,16 @@ class MemberOrder(Generic[T]):
                 self._out.update(part.seqs)
             found.append(Release(self.epoch, partition, parts))
         return found
+
+    def take_back(self) -> None:
+        """Holds the rows that the program has not taken: another iteration releases them, with limits of its own."""
+        while self.ready:
+            epoch, partition, parts = self.ready.popleft()
+            if epoch == self.epoch:
+                self._held[partition] = [*parts, *self._held.get(partition, ())]
+                for part in parts:
+                    self._held_seqs.update(part.seqs)
+                    self._out.difference_update(part.seqs)
 
     def _in_order(self, parts: list[Part[T]]) -> list[Part[T]]:
         """The same rows, each part before the next one."""
