@@ -141,7 +141,11 @@ class GroupCore(Core):
             batch: GroupBatch = item.message
             chosen = None if rows is None else list(rows)
         else:
-            batch, row = self._rows.pop(item.seqs[0])
+            found = self._rows.pop(item.seqs[0], None)
+            if found is None:
+                # Its ack is being confirmed, and the drain ends: the server has the ack, or delivers it again.
+                return
+            batch, row = found
             chosen = [row]
             if not item.message._claim():
                 # The handler has acknowledged it.
