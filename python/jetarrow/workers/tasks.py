@@ -66,9 +66,15 @@ class TaskRunners:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._core.fail(error)
+        if task.cancelled():
+            return
+        core = self._core
+        if (error := task.exception()) is not None:
+            core.fail(error)
             self._on_failure()
+        elif core.ledger.ready and len(core.ledger.running) < core.plan.concurrency:
+            # A message arrived after the task had found none, while the task still counted.
+            self.wake()
 
     async def cancel(self) -> None:
         """Cancels the handlers that still run."""
