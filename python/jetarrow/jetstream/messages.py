@@ -147,7 +147,11 @@ class Messages:
         asked = size.most
         try:
             while not sub._closed:
-                messages, number = await self._next(ahead, size), 0
+                try:
+                    messages, number = await self._next(ahead, size), 0
+                except BadSubscriptionError:
+                    # The subscription ended meanwhile; the request sent ahead is ended below.
+                    break
                 ahead = None
                 begin, last = time.monotonic(), asked
                 for number, msg in enumerate(messages, 1):
@@ -184,9 +188,6 @@ class Messages:
                 messages = await sub._until_closed(ahead)
                 sub._count_delivered(len(messages))
                 return messages
-            except BadSubscriptionError:
-                # The subscription ended meanwhile.
-                return []
             except TimeoutError:
                 if sub._session.native.is_connected:
                     raise

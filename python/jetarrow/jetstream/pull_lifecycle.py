@@ -161,7 +161,12 @@ class PullLifecycle:
         if task is not None:
             self._waiting_tasks.add(task)
         try:
-            return await messages
+            try:
+                return await messages
+            finally:
+                # Before an error is explained, which takes a request: `_end` cancels only the wait for messages.
+                if task is not None:
+                    self._waiting_tasks.discard(task)
         except NotFoundError as error:
             raise await self._api.explain_not_found(error, self._stream, self._consumer) from None
         except APIError as error:
@@ -180,9 +185,6 @@ class PullLifecycle:
             if self._closed and task is not None and task.uncancel() == 0:
                 raise BadSubscriptionError from None
             raise
-        finally:
-            if task is not None:
-                self._waiting_tasks.discard(task)
 
     def _remaining(self, most: int) -> int:
         """The number of messages that may still be requested, at most `most`.
