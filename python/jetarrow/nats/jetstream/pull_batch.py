@@ -138,10 +138,13 @@ class PullMessageBatch(MessageBatch):
             self._start(wait)
 
     def _end(self) -> None:
-        """Ends the request; the server delivers its messages again."""
-        if self._call is not None:
+        """Ends the request; its messages are delivered again: by the server, or by the next fetch without acks."""
+        answer, self._answer = self._answer, None
+        if answer is not None and answer.done() and not answer.cancelled() and answer.exception() is None:
+            # They arrived while the wait for them was cancelled.
+            self._sub._native.put_back(answer.result()).start(self._loop, bridge_of(self._loop))
+        elif self._call is not None:
             self._call.cancel()
-        self._answer = None
 
     def __del__(self) -> None:
         answer = getattr(self, "_answer", None)
