@@ -36,14 +36,22 @@ class _Reader:
 
     async def next_present(self) -> Message | None:
         """Return the next message, or None if the consumer has none: the last ones can be removed before they come."""
-        waiting, self._waiting = self._waiting or asyncio.ensure_future(self._next_message()), None
+        return await self._present(self._waiting or asyncio.ensure_future(self._next_message()), CHECK_INTERVAL)
+
+    async def _present(self, waiting: asyncio.Task[Message], interval: float | None) -> Message | None:
+        """Return the message of a task, or None if the consumer has none after an interval; no interval waits on."""
+        # Not during the wait: `stop` cancels a task that is kept, and ends the others by the end of their messages.
+        self._waiting, taken = None, False
         try:
-            while not (await asyncio.wait({waiting}, timeout=CHECK_INTERVAL))[0]:
-                if await self._has_no_more():
+            while not (await asyncio.wait({waiting}, timeout=interval))[0]:
+                # The task may have received the last message while the server was asked.
+                if await self._has_no_more() and not waiting.done():
                     return None
-            return await waiting
+            taken = True
+            return waiting.result()
         finally:
-            if not waiting.done():
+            # Also after a cancellation: the message that it has received, or will, is the next one.
+            if not taken:
                 self._waiting = waiting
 
     async def _has_no_more(self) -> bool:
@@ -58,12 +66,9 @@ class _Reader:
         """Return the next message below the prefix; StopAsyncIteration after `stop`."""
         if self._waiting is None:
             return await self._next_message()
-        waiting, self._waiting = self._waiting, None
-        try:
-            return await waiting
-        finally:
-            if not waiting.done():
-                waiting.cancel()
+        message = await self._present(self._waiting, None)
+        assert message is not None
+        return message
 
     async def _next_message(self) -> Message:
         """Return the next message below the prefix; StopAsyncIteration after `stop`."""
@@ -96,6 +101,7 @@ class _Reader:
         self._stopped = True
         if self._waiting is not None:
             self._waiting.cancel()
+            self._waiting = None
         # An iterator without messages has no `stop`.
         if stop := getattr(self._messages, "stop", None):
             await stop()
