@@ -275,6 +275,17 @@ class Connect:
             session.closed = False
             raise
         session.connection = None
+        try:
+            await self._close_native(connection, hurry)
+        except BaseException:
+            # As above, unless a new connection was opened meanwhile.
+            if not connection.is_closed and session.connection is None and not session.connecting:
+                session.connection, session.closed = connection, False
+            raise
+
+    async def _close_native(self, connection: _jetarrow.Connection, hurry: bool) -> None:
+        """Waits for acks, closes the connection, and waits for the callbacks of its events."""
+        session = self._session
         # Messages published in this turn of the loop are enqueued at its end.
         await session.sleep(0)
         deadline = time.monotonic() + INTERRUPTED_ACKS_TIMEOUT
