@@ -6,6 +6,7 @@ import inspect
 import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -19,6 +20,13 @@ from jetarrow.micro.request import Handler, Request, ServiceError, truncate
 
 # Maximum bytes of `last_error` in the statistics: one response has those of all endpoints.
 _MAX_LAST_ERROR_BYTES = 1024
+
+_handles: ContextVar[bool] = ContextVar("_handles", default=False)
+
+
+def is_in_handler() -> bool:
+    """Whether this runs within the handler of an endpoint, or in a task that one has started."""
+    return _handles.get()
 
 
 class HasClient(Protocol):
@@ -89,6 +97,7 @@ class Endpoint:
         start = time.perf_counter_ns()
         self._num_requests += 1
         request = Request(msg, client=self._service._client)
+        _handles.set(True)
         try:
             done = self._handler(request)
             if inspect.isawaitable(done):
@@ -101,6 +110,8 @@ class Endpoint:
                 answer = error if isinstance(error, ServiceError) else ServiceError("500", _text(error))
                 await request.respond_error(answer.code, answer.description)
         finally:
+            # Not `reset`, which fails if the loop has ended and the task is garbage collected.
+            _handles.set(False)
             self._processing_time += time.perf_counter_ns() - start
 
     def _failed(self, error: Exception) -> None:

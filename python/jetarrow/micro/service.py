@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from asyncio import Event
+from asyncio import Event, Lock
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
@@ -30,6 +30,7 @@ from jetarrow.micro.endpoint import (
     GroupManager,
     endpoint_config,
     group_config,
+    is_in_handler,
 )
 from jetarrow.micro.models import INFO_RESPONSE_TYPE as INFO_RESPONSE_TYPE
 from jetarrow.micro.models import PING_RESPONSE_TYPE as PING_RESPONSE_TYPE
@@ -71,6 +72,7 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
         self._endpoints: list[Endpoint] = []
         self._started = _now()
         self._stopped = Event()
+        self._stopping = Lock()
 
     def __repr__(self) -> str:
         return (
@@ -231,18 +233,31 @@ class Service(EndpointManager, GroupManager, AbstractAsyncContextManager["Servic
         self._started = _now()
 
     async def stop(self) -> None:
-        """Drains all endpoints: answers received requests, and receives no further ones. A second call does nothing."""
+        """Drains all endpoints: answers received requests, and receives no further ones.
+
+        A second call waits for the first one, unless a handler calls it; afterwards a call does nothing.
+        """
         if self._stopped.is_set():
             return
-        endpoints, subscriptions = self._endpoints, self._subscriptions
-        self._endpoints, self._subscriptions = [], []
-        for endpoint in endpoints:
-            await endpoint._stop()
-        for subscription in subscriptions:
-            # Already ended or closed.
-            with suppress(Error):
-                await subscription.drain()
-        self._stopped.set()
+        # The call that is under way may wait for this handler.
+        if self._stopping.locked() and is_in_handler():
+            return
+        async with self._stopping:
+            # Each is removed after its end only: a cancelled call can be repeated.
+            while self._endpoints:
+                endpoint = self._endpoints[0]
+                await endpoint._stop()
+                # `add_endpoint` removes one that it could not add.
+                if endpoint in self._endpoints:
+                    self._endpoints.remove(endpoint)
+            while self._subscriptions:
+                subscription = self._subscriptions[0]
+                # Already ended or closed.
+                with suppress(Error):
+                    await subscription.drain()
+                if subscription in self._subscriptions:
+                    self._subscriptions.remove(subscription)
+            self._stopped.set()
 
     @property
     def stopped(self) -> Event:
