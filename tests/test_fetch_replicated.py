@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import jetarrow
 import pytest
-from jetarrow.aio.client import Client
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from .tools import cluster, store, until
+from .tools import cluster, store
 
 pytestmark = pytest.mark.xdist_group("replicated")
 
