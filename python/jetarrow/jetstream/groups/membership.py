@@ -73,7 +73,8 @@ class Membership:
     @property
     def partitions(self) -> list[int]:
         """The partitions that the member reads; empty without a consumer."""
-        config = self._config
+        # Not those of a new entry before its rebalance: batches of the former consumer are still acknowledged.
+        config = self._followed
         if config is None or self.sub is None:
             return []
         if config.mappings:
