@@ -159,8 +159,8 @@ impl Fast<'_, '_> {
                 },
                 // The feed is slower than the server: its next row is sent as soon as it arrives.
                 item = self.next(), if batch.is_hungry(self.window, self.growth.bytes()) => {
-                    self.add(&mut batch, item?).await?;
-                    None
+                    let sent = self.add(&mut batch, item?).await;
+                    sent.err().map(|cause| self.abandon(&mut batch, cause))
                 }
                 Ok(()) = link.changed() => self.link_changed(&mut batch, &mut refusals)?,
                 () = sleep_until(batch.last_answer.max(asked) + if batch.no_responders { RETRY_INTERVAL } else { pause }) => {
