@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from jetarrow.errors import TimeoutError
 from jetarrow.jetstream.groups.member import GroupMember
 from jetarrow.js.client import JetStreamContext
+from jetarrow.js.errors import ServiceUnavailableError
 
 from ..tools import until
 from .tools import elastic, iterating, member, publish, texts
@@ -17,16 +19,16 @@ from .tools import elastic, iterating, member, publish, texts
 Breaks = Callable[[Any, str], None]
 
 
-@pytest.fixture
-def fails_once(monkeypatch: pytest.MonkeyPatch) -> Breaks:
-    """Makes the next call of a method time out."""
+@pytest.fixture(params=[TimeoutError("slow"), ServiceUnavailableError(description="restarting")], ids=["late", "503"])
+def fails_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Breaks:
+    """Makes the next call of a method fail, as during a restart of the server."""
 
     def patch(target: Any, name: str) -> None:
         function = getattr(target, name)
 
         async def fail(*more: Any, **options: Any) -> Any:
             monkeypatch.setattr(target, name, function)
-            raise TimeoutError("made by the test")
+            raise request.param
 
         monkeypatch.setattr(target, name, fail)
 
@@ -61,6 +63,25 @@ def place(place: str, orders: JetStreamContext, one: GroupMember) -> tuple[Any, 
     }[place]
 
 
+@asynccontextmanager
+async def cancelled_rebalance(
+    where: str, orders: JetStreamContext, cancels_once: Breaks
+) -> AsyncIterator[tuple[Any, GroupMember, AsyncIterator[Any]]]:
+    """A group, its member and its batches, after m2 was added and the rebalance was cancelled.
+
+    The long ack_wait: no other task of the member follows the entry.
+    """
+    group = await elastic(orders, "m1")
+    await publish(orders, 7, range(1))
+    async with member(orders, ack_wait=120.0) as one, iterating(one) as batches:
+        await texts(batches, 7)
+        cancels_once(*place(where, orders, one))
+        await group.add_member("m2")
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(asyncio.ensure_future(follow(one)), 15)
+        yield group, one, batches
+
+
 async def follow(one: GroupMember) -> None:
     """Follows the entry until a task that does so is cancelled, or the member has its new partitions."""
     while True:
@@ -71,7 +92,7 @@ async def follow(one: GroupMember) -> None:
 
 
 @pytest.mark.parametrize("where", ["check", "deletion", "creation"])
-async def test_a_rebalance_that_timed_out_is_repeated(where: str, orders: JetStreamContext, fails_once: Breaks) -> None:
+async def test_a_rebalance_that_failed_is_repeated(where: str, orders: JetStreamContext, fails_once: Breaks) -> None:
     group = await elastic(orders, "m1")
     await publish(orders, 7, range(1))
     async with member(orders) as one, iterating(one) as batches:
@@ -87,15 +108,7 @@ async def test_a_rebalance_that_timed_out_is_repeated(where: str, orders: JetStr
 async def test_a_rebalance_whose_task_is_cancelled_is_repeated(
     where: str, orders: JetStreamContext, cancels_once: Breaks
 ) -> None:
-    group = await elastic(orders, "m1")
-    await publish(orders, 7, range(1))
-    # The long ack_wait: no other task of the member follows the entry.
-    async with member(orders, ack_wait=120.0) as one, iterating(one) as batches:
-        await texts(batches, 7)
-        cancels_once(*place(where, orders, one))
-        await group.add_member("m2")
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(asyncio.ensure_future(follow(one)), 15)
+    async with cancelled_rebalance(where, orders, cancels_once) as (_, one, _):
         await asyncio.wait_for(follow(one), 15)
         info = await orders.consumer_info("ORDERS-G", "m1")
         assert info.config.filter_subjects == ["0.orders.*", "1.orders.*", "2.orders.*"]
@@ -125,14 +138,7 @@ async def test_a_program_that_leaves_the_membership_repeats_the_deletion(
 async def test_a_change_that_is_undone_after_an_interruption_leaves_a_consumer(
     where: str, orders: JetStreamContext, cancels_once: Breaks
 ) -> None:
-    group = await elastic(orders, "m1")
-    await publish(orders, 7, range(1))
-    async with member(orders, ack_wait=120.0) as one, iterating(one) as batches:
-        await texts(batches, 7)
-        cancels_once(*place(where, orders, one))
-        await group.add_member("m2")
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(asyncio.ensure_future(follow(one)), 15)
+    async with cancelled_rebalance(where, orders, cancels_once) as (group, _, batches):
         await group.remove_member("m2")
         await publish(orders, 7, range(1, 2))
         assert len(await asyncio.wait_for(texts(batches, 7), 15)) == 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from jetarrow._jetarrow import Msg
 from jetarrow.core.errors import BadSubscriptionError, TimeoutError
@@ -39,6 +39,8 @@ class MessageSource(Protocol):
     _stream: str
     _consumer: str
     _closed: bool
+    # It has ended by a drain: what has arrived is still yielded.
+    _is_drained: bool
     _limit: int
 
     def _start_fetch(
@@ -112,6 +114,11 @@ class RequestSize:
         self._waited = min(seconds, self._waited) if self._waited else seconds
 
 
+def has_arrived(request: asyncio.Future[list[Msg]] | None) -> TypeGuard[asyncio.Future[list[Msg]]]:
+    """Returns whether the response of a request has arrived."""
+    return request is not None and request.done() and not request.cancelled() and request.exception() is None
+
+
 class Messages:
     """Iterates over the messages of a pull subscription, and sends the pull requests."""
 
@@ -146,12 +153,12 @@ class Messages:
         number = 0
         asked = size.most
         try:
-            while not sub._closed:
+            while not sub._closed or (sub._is_drained and has_arrived(ahead)):
                 try:
                     messages, number = await self._next(ahead, size), 0
                 except BadSubscriptionError:
-                    # The subscription ended meanwhile; the request sent ahead is ended below.
-                    break
+                    # The subscription ended meanwhile.
+                    continue
                 ahead = None
                 begin, last = time.monotonic(), asked
                 for number, msg in enumerate(messages, 1):
@@ -165,12 +172,11 @@ class Messages:
         finally:
             # The iteration has ended: the server redelivers the messages that it did not yield.
             rest = messages[number:]
-            if ahead is not None:
-                if ahead.done() and not ahead.cancelled() and ahead.exception() is None:
-                    rest += ahead.result()
-                else:
-                    call.cancel()
-                    ahead.cancel()
+            if has_arrived(ahead):
+                rest += ahead.result()
+            elif ahead is not None:
+                call.cancel()
+                ahead.cancel()
             await sub._return_messages(rest)
 
     async def _next(self, ahead: asyncio.Future[list[Msg]] | None, size: RequestSize) -> list[Msg]:

@@ -79,7 +79,7 @@ class PullLifecycle:
     _limits: PendingLimits
 
     def _init_lifecycle(self) -> None:
-        self._closed = False
+        self._closed = self._is_drained = False
         self._limit = 0
         self._closed_event = ClosedEvent(self._session)
         self._waiting_tasks: set[asyncio.Task[Any]] = set()
@@ -134,6 +134,7 @@ class PullLifecycle:
         """
         if self._closed:
             raise BadSubscriptionError
+        self._is_drained = True
         self._end()
 
     async def destroy(self) -> None:

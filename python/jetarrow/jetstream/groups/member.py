@@ -7,19 +7,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn
-from weakref import ref
 
 from jetarrow import _jetarrow
 from jetarrow.core.errors import BadSubscriptionError, Error, TimeoutError, UnsupportedError
-from jetarrow.jetstream.api_errors import APIError, NotFoundError
+from jetarrow.jetstream.api_errors import APIError, NotFoundError, ServiceUnavailableError
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.batch_collector import PendingAcks
 from jetarrow.jetstream.group_errors import GroupError, GroupPinLostError
 from jetarrow.jetstream.groups.config import PRIORITY_GROUP
 from jetarrow.jetstream.groups.group import ConsumerGroup, open_group
 from jetarrow.jetstream.groups.group_batch import GroupBatch, cut, group_batch, seqs_of
-from jetarrow.jetstream.groups.membership import Membership, pinned_id_of, pinned_time
-from jetarrow.jetstream.groups.order import MemberOrder, Part, Release
+from jetarrow.jetstream.groups.membership import CORRECTION, Membership, pinned_id_of, pinned_time
+from jetarrow.jetstream.groups.order import MemberOrder, Part
+from jetarrow.jetstream.groups.rows_in_work import RowsInWork
 from jetarrow.jetstream.kv.key_values import KeyValues
 from jetarrow.jetstream.literals import GroupKind
 
@@ -58,8 +57,7 @@ class GroupMember:
         self._stop: Callable[[], None] | None = None
         self._columns: Sequence[str] | None = None
         self._is_iterating = self._is_closed = False
-        # Released rows in the hands of the program. Weakly: a batch that it drops is delivered again.
-        self._out: list[tuple[ref[PendingAcks], Release[_jetarrow.Batch]]] = []
+        self._rows = RowsInWork(self._session, self._order, ack_wait)
         # Acknowledgements that are being sent.
         self._sending: set[object] = set()
         self._failure: Error | None = None
@@ -184,7 +182,7 @@ class GroupMember:
             self._order.ready.appendleft(release)
             raise
         batch, hold = group_batch(self, release)
-        self._out.append((ref(hold), release))
+        self._rows.add(hold, release)
         return batch
 
     async def _collect(self, rows: int, seconds: float, bytes: int, *, wait: float = math.inf) -> None:
@@ -198,7 +196,7 @@ class GroupMember:
                 await self._follow()
                 if self.is_closed:
                     break
-                self._forget_dropped()
+                self._rows.forget_dropped()
                 order.take_back()
                 begun = session.now()
                 # Until it is known who has the pin, or while rows wait for others, each arrival may change that.
@@ -280,6 +278,10 @@ class GroupMember:
             await membership.follow(order.pin, self._session.now())
         except TimeoutError:
             pass
+        except ServiceUnavailableError as error:
+            # JetStream starts, or a leader is elected: the rebalance is repeated.
+            self._session.report_error(error)
+            await self._session.sleep(CORRECTION)
         except Error as error:
             self._failure = error
             membership.is_over = True
@@ -321,7 +323,7 @@ class GroupMember:
         self._ticks += 1
         with suppress(Error):
             if self._ticks % 2 == 0:
-                await self._keep()
+                await self._rows.keep()
             with await self._lock.turn():
                 if self.is_closed:
                     return
@@ -330,29 +332,6 @@ class GroupMember:
                 is_recent = now - self._order.confirmed < pinned_time(self._ack_wait) / 5
                 if self._is_iterating and membership is not None and membership.sub is not None and not is_recent:
                     await self._fetch(1, SHORT, 1, 64 * 1024 * 1024)
-
-    async def _keep(self) -> None:
-        order, session = self._order, self._session
-        if not order.is_fresh(session.now()):
-            return
-        for rows in order.held_rows:
-            await session.run(session.native.ack_rows(rows, "in_progress", None))
-        epoch = order.epoch
-        for held, release in list(self._out):
-            if release.epoch == epoch == order.epoch and (hold := held()) is not None:
-                await hold.send_ack("in_progress")
-
-    def _forget_dropped(self) -> None:
-        """Takes batches that the program has dropped as rejected: their rows are delivered again."""
-        kept: list[tuple[ref[PendingAcks], Release[_jetarrow.Batch]]] = []
-        for held, release in self._out:
-            if held() is not None:
-                kept.append((held, release))
-                continue
-            due = self._session.now() + self._ack_wait
-            for part in release.parts:
-                self._order.rejected(release.epoch, release.partition, part.seqs, due=due)
-        self._out = kept
 
     async def step_down(self) -> None:
         """Has another program that runs under the member's name take over, if there is one.
@@ -365,19 +344,9 @@ class GroupMember:
         if self._membership is None or self._group is None or self.is_closed:
             raise GroupError(f"member {self.name!r} is not open")
         with await self._lock.turn():
-            await self._reject_held()
+            await self._rows.reject()
             await self._group.step_down(self.name)
             self._order.checked(None)
-
-    async def _reject_held(self) -> None:
-        order, session = self._order, self._session
-        if not order.is_fresh(session.now()):
-            return
-        for rows in order.held_rows:
-            await session.run(session.native.ack_rows(rows, "nak", None))
-        for held, release in self._out:
-            if release.epoch == order.epoch and (hold := held()) is not None:
-                await hold.send_ack("nak")
 
     async def close(self) -> None:
         """Leaves: unacknowledged messages are delivered again, to another program under the member's name.
@@ -394,7 +363,7 @@ class GroupMember:
         with await self._lock.turn():
             with suppress(Error):
                 if self.is_pinned:
-                    await self._reject_held()
+                    await self._rows.reject()
                     await self._group.step_down(self.name)
             self._order.forget_consumer()
             await self._membership.close()
