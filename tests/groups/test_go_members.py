@@ -20,6 +20,8 @@ from ..tools import until
 from .go_peer import GoPeer
 
 ACK_WAIT = 3.0
+# A premise that time decides is tried so often.
+ATTEMPTS = 5
 
 
 @pytest.fixture
@@ -138,17 +140,28 @@ async def test_order_holds_over_a_kill_with_one_message_in_work(source: JetStrea
 
 async def test_order_breaks_over_a_kill_with_many_messages_in_work(source: JetStreamContext, go: GoPeer) -> None:
     """A limit of the design: the successor gets later messages before those that the killed instance had in work."""
-    await elastic(source, "m1")
+    group = await elastic(source, "m1")
     await publish(source, 1, 150)
     arguments: Any = {"ack_wait": ACK_WAIT, "max_ack_pending": 100, "work": 0.02}
-    with go.member("G", "m1", **arguments) as first, go.member("G", "m1", **arguments) as second:
-        await until(lambda: len(first.handled) + len(second.handled) > 20)
-        pinned, other = (first, second) if first.handled else (second, first)
-        pinned.kill()
-        await until(lambda: len(set(pinned.data() + other.data())) >= 149)
-        other.stop()
+
+    async def numbers_of_successor() -> list[int]:
+        with go.member("G", "m1", **arguments) as first, go.member("G", "m1", **arguments) as second:
+            await until(lambda: len(first.handled) + len(second.handled) > 20)
+            pinned, other = (first, second) if first.handled else (second, first)
+            pinned.kill()
+            await until(lambda: len(set(pinned.data() + other.data())) >= 149)
+            other.stop()
         (numbers,) = numbers_by_key(other.data()).values()
-        assert numbers != sorted(numbers)
+        return numbers
+
+    for _ in range(ATTEMPTS):
+        numbers = await numbers_of_successor()
+        if numbers != sorted(numbers):
+            return
+        # The pin lasted for as long as the messages in work, as on a busy machine: the successor has got these first.
+        await group.delete()
+        group = await elastic(source, "m1")
+    pytest.fail("the order was kept in each attempt")
 
 
 async def test_a_late_ack_of_an_instance_that_hung_is_accepted(source: JetStreamContext, go: GoPeer) -> None:
