@@ -105,7 +105,12 @@ async def slow_link(url: str, delay: float, rate: float | None = None) -> AsyncI
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         where = urlsplit(url)
-        other, out = await asyncio.open_connection(where.hostname, where.port)
+        try:
+            other, out = await asyncio.open_connection(where.hostname, where.port)
+        except OSError:
+            # The server is down.
+            writer.close()
+            return
         for task in (link._carry(reader, out, down=False), link._carry(other, writer, down=True)):
             tasks.add(asyncio.ensure_future(task))
 

@@ -167,3 +167,42 @@ async def test_a_request_that_waits_is_not_given_up(servers: Servers) -> None:
     await moved(nc, servers)
     await nc.close()
     await other.close()
+
+
+async def test_requests_during_a_move_are_answered(servers: Servers) -> None:
+    """Their number does not matter: none of them is sent over the link that is about to end."""
+    loop = asyncio.get_running_loop()
+
+    async def answer(msg: Msg) -> None:
+        # A request is always under way when the connection moves.
+        loop.call_later(0.2, lambda: answers.append(asyncio.ensure_future(msg.respond(msg.data))))
+
+    answers: list[asyncio.Future[None]] = []
+    other = await jetarrow.connect(servers["n1"].url)
+    await other.subscribe("question", cb=answer)
+    await other.flush()
+    # Several: a response is lost only if it comes in the milliseconds between the links.
+    clients = [await connect(servers) for _ in range(8)]
+
+    async def reached() -> bool:
+        try:
+            return bool(await clients[0].request("question", b"", timeout=5))
+        except errors.NoRespondersError:  # The interest has not reached this server yet.
+            return False
+
+    await until(reached, 30)
+    announce(servers["n0"])
+
+    async def asks(nc: Client) -> None:
+        moving = asyncio.create_task(moved(nc, servers))
+        requests: list[asyncio.Task[Msg]] = []
+        while not moving.done():
+            requests.append(asyncio.create_task(nc.request("question", b"%d" % len(requests), timeout=20)))
+            await asyncio.wait([moving], timeout=0.01)
+        await moving
+        for number, request in enumerate(requests):
+            assert (await request).data == b"%d" % number
+
+    await asyncio.gather(*[asks(nc) for nc in clients])
+    await asyncio.gather(*answers)
+    await asyncio.gather(*[nc.close() for nc in (*clients, other)])

@@ -138,6 +138,7 @@ pub struct QueueReceipt {
 pub struct Outbox {
     shared: Arc<OutboxState>,
     client: Client,
+    link: watch::Receiver<Link>,
     traffic: Arc<Traffic>,
     /// Maximum bytes queued while the link is down.
     pub limit: usize,
@@ -178,9 +179,9 @@ impl Outbox {
             failed(error);
             ended.close();
         };
-        let work = write_queued(client.clone(), shared.clone(), link, traffic.clone(), refused);
+        let work = write_queued(client.clone(), shared.clone(), link.clone(), traffic.clone(), refused);
         spawn(unconstrained(work), failed)?;
-        Ok(Outbox { shared, client, traffic, limit })
+        Ok(Outbox { shared, client, link, traffic, limit })
     }
 
     pub fn recall(&self) -> CancelHandle {
@@ -202,12 +203,14 @@ impl Outbox {
         self.pass(message, verb, false)
     }
 
-    /// If the queue is empty, the message is handed to the connection directly.
+    /// If the queue is empty, the message is handed to the connection directly, unless that is about to move: a
+    /// response would be lost with the old link.
     fn pass(&self, message: Outgoing, verb: Verb, now: bool) -> QueueReceipt {
         let bytes = message_size(&message);
         let mut queue = lock(&self.shared.queue);
         if queue.queued == queue.taken
             && !queue.closed
+            && !self.link.borrow().moving
             && let Some(waiting) = self.client.enqueue(&message, bytes, now)
         {
             self.traffic.sent(verb, message.payload.len());

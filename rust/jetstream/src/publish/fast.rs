@@ -11,10 +11,11 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
+use crate::publish::dedup::DuplicateWindows;
 use crate::publish::no_responders::{NoResponderRetry, RETRY_INTERVAL};
 use crate::publish::outcome::{Fill, RowFeed};
-use crate::publish::window::{ResultSink, RowToPublish, Window, run};
-use base::error::{About, JetError, Result};
+use crate::publish::window::{ResultSink, Window, run};
+use base::error::{JetError, Result};
 use client::Connection;
 use client::refusals::Refusals;
 use client::traffic::{InFlightGuard, Verb};
@@ -22,13 +23,13 @@ use wire::message::Message;
 
 mod batch;
 mod growth;
+mod rows;
 
-use batch::{BatchOperation, FastBatch, FlowReply};
+use batch::{BatchOperation, FastBatch, FastRow, FlowReply};
 use growth::Growth;
 
 /// Silence after which the batch is pinged. The server drops a batch that is idle for 10 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
-const LAST_MSG_ID: &str = "Nats-Expected-Last-Msg-Id";
 /// Consecutive batches without a stored row, after which the rest is sent in mode window. That mode reports every
 /// rejected row, a batch only the first.
 const MAX_EMPTY_BATCHES: u32 = 3;
@@ -48,10 +49,12 @@ enum BatchEnd {
 /// Publishes the whole feed.
 pub async fn fast(conn: &Connection, feed: RowFeed, results: &mut Fill<'_>, window: &Window) -> Result<()> {
     let growth = Growth::new(conn, window);
-    let mut fast = Fast { conn, feed, results, window, growth, again: VecDeque::new(), any: false, heard: true };
+    let duplicates = DuplicateWindows::default();
+    let mut fast =
+        Fast { conn, feed, results, window, growth, again: VecDeque::new(), duplicates, any: false, heard: true };
     let (mut empty, mut retry) = (0, None);
     while let Some(item) = fast.next().await? {
-        let (before, subject) = (fast.results.outcome.stored(), item.1.subject().to_string());
+        let (before, subject) = (fast.results.outcome.stored(), item.body.subject().to_string());
         let end = unconstrained(fast.one_batch(item)).await?;
         if matches!(end, BatchEnd::Unheard) {
             let new = || NoResponderRetry::new(conn, &window.prefix, Instant::now() + window.timeout);
@@ -62,16 +65,19 @@ pub async fn fast(conn: &Connection, feed: RowFeed, results: &mut Fill<'_>, wind
         (retry, fast.heard) = (None, true);
         empty = if fast.results.outcome.stored() > before { 0 } else { empty + 1 };
         match end {
-            BatchEnd::Refused if empty == MAX_EMPTY_BATCHES => {
+            // The window mode would not know that a row may be stored already.
+            BatchEnd::Refused if empty >= MAX_EMPTY_BATCHES && fast.again.iter().all(|row| row.first.is_none()) => {
                 let Fast { feed, results, again, .. } = fast;
-                let rest = futures_util::stream::iter(again.into_iter().map(Ok)).chain(feed);
+                let again = again.into_iter().map(|row| Ok((row.number, row.body)));
+                let rest = futures_util::stream::iter(again).chain(feed);
                 return run(conn, rest, results.reborrow(), window.clone()).await;
             }
             BatchEnd::Complete | BatchEnd::Unheard | BatchEnd::Refused => {}
             // The connection is closed, or the server is silent.
             BatchEnd::Abandoned(cause) => {
-                while let Some((row, _)) = fast.next().await? {
-                    fast.results.failed(row, cause.clone());
+                while let Some(row) = fast.next().await? {
+                    let error = if row.first.is_some() { row.ended_by(&cause) } else { cause.clone() };
+                    fast.results.failed(row.number, error);
                 }
             }
         }
@@ -86,7 +92,8 @@ struct Fast<'a, 'o> {
     window: &'a Window,
     growth: Growth,
     /// Rows that a batch which ended early did not store.
-    again: VecDeque<RowToPublish>,
+    again: VecDeque<FastRow>,
+    duplicates: DuplicateWindows,
     /// A row was stored, so later errors belong to single rows.
     any: bool,
     /// If the first row of a batch is answered with 503 No Responders, it is retried.
@@ -94,39 +101,13 @@ struct Fast<'a, 'o> {
 }
 
 impl Fast<'_, '_> {
-    /// Returns the next valid row. Invalid rows before it get their errors.
-    async fn next(&mut self) -> Result<Option<RowToPublish>> {
-        loop {
-            let item = match self.again.pop_front() {
-                Some(item) => item,
-                None => match self.feed.next().await.transpose()? {
-                    Some(item) => item,
-                    None => return Ok(None),
-                },
-            };
-            // nats-server 2.15.1 counts a row that fails this check as stored, and then never ends its batch.
-            if item.1.has_header(LAST_MSG_ID) {
-                let reason = format!("mode=\"fast\" cannot take the header {LAST_MSG_ID}");
-                self.results.failed(item.0, JetError::Row { row: item.0, reason });
-                continue;
-            }
-            match item.1.check(item.0, self.conn.client.max_payload()) {
-                Ok(()) if item.1.payload().is_some() => return Ok(Some(item)),
-                Ok(()) => {
-                    self.results.failed(item.0, item.1.no_payload(item.0));
-                }
-                Err(err) => self.results.failed(item.0, err),
-            }
-        }
-    }
-
     /// Publishes one batch that starts with `first`.
-    async fn one_batch(&mut self, first: RowToPublish) -> Result<BatchEnd> {
+    async fn one_batch(&mut self, first: FastRow) -> Result<BatchEnd> {
         let mut refusals = self.conn.refusals();
         let mut batch = match FastBatch::open(self.conn, self.window, &first).await {
             Ok(batch) => batch,
             Err(cause) if self.any => {
-                self.results.failed(first.0, cause.clone());
+                self.results.failed(first.number, cause.clone());
                 return Ok(BatchEnd::Abandoned(cause));
             }
             Err(cause) => return Err(cause),
@@ -159,6 +140,7 @@ impl Fast<'_, '_> {
                 },
                 // The feed is slower than the server: its next row is sent as soon as it arrives.
                 item = self.next(), if batch.is_hungry(self.window, self.growth.bytes()) => {
+                    batch.now = Instant::now();
                     let sent = self.add(&mut batch, item?).await;
                     sent.err().map(|cause| self.abandon(&mut batch, cause))
                 }
@@ -179,6 +161,7 @@ impl Fast<'_, '_> {
     /// It waits until the server has accepted the batch: an older server would store every row separately. The outer
     /// error is the feed's, the inner one a failed send.
     async fn send_at_hand(&mut self, batch: &mut FastBatch) -> Result<Result<()>> {
+        batch.now = Instant::now();
         while batch.is_hungry(self.window, self.growth.bytes()) {
             let ready = match self.again.is_empty() {
                 true => self.next().now_or_never().transpose()?,
@@ -201,7 +184,7 @@ impl Fast<'_, '_> {
     }
 
     /// Sends the row, or keeps it until others are confirmed.
-    async fn add(&mut self, batch: &mut FastBatch, item: Option<RowToPublish>) -> Result<()> {
+    async fn add(&mut self, batch: &mut FastBatch, item: Option<FastRow>) -> Result<()> {
         match item {
             Some(item) if batch.fits(&item, self.window) => batch.send(self.conn, item, BatchOperation::Add).await,
             Some(item) => {
@@ -311,6 +294,7 @@ impl Fast<'_, '_> {
     fn on_batch_end(&mut self, batch: &mut FastBatch, stream: &str, seq: u64, count: u64) -> BatchEnd {
         self.any = true;
         self.results.outcome.note_stream(stream);
+        self.duplicates.note(stream);
         self.confirm(batch, count);
         // The server reports only the sequence of the last row, and only if it rejected none.
         if count == batch.sent
@@ -335,57 +319,12 @@ impl Fast<'_, '_> {
 
     fn confirm(&mut self, batch: &mut FastBatch, seq: u64) {
         while batch.confirmed < seq {
-            let Some((row, body)) = batch.rows.pop_front() else { return };
+            let Some((row, _)) = batch.rows.pop_front() else { return };
             batch.confirmed += 1;
-            batch.bytes = batch.bytes.saturating_sub(body.size());
+            batch.bytes = batch.bytes.saturating_sub(row.body.size());
             batch.no_room = false;
-            batch.last_row = Some(row);
-            self.results.set_stored(row, 0, false);
+            batch.last_row = Some(row.number);
+            self.results.set_stored(row.number, 0, false);
         }
-    }
-
-    /// Ends the unconfirmed rows before `seq`, whose result is unknown. Rows with a message ID are resent safely; the
-    /// others get an error. The server stored no row from `seq` on.
-    fn end_unconfirmed(&self, batch: &mut FastBatch, seq: u64) {
-        for (index, (row, body)) in batch.rows.iter().enumerate() {
-            let place = batch.confirmed + 1 + index as u64;
-            if place < seq && !self.window.resend.unwrap_or_else(|| body.has_id()) {
-                let unconfirmed = || JetError::Unconfirmed { what: About::Row(*row) };
-                batch.refused.entry(place).or_insert_with(unconfirmed);
-            }
-        }
-    }
-
-    /// Assigns errors to rejected rows. The other rows were not stored and are resent in order.
-    fn finish(&mut self, batch: &mut FastBatch) {
-        let mut rest = VecDeque::new();
-        for (index, (row, body)) in batch.rows.drain(..).enumerate() {
-            match batch.refused.remove(&(batch.confirmed + 1 + index as u64)) {
-                Some(err) => self.results.failed(row, err),
-                None => {
-                    self.conn.traffic.resent(Verb::PublishBatch);
-                    rest.push_back((row, body));
-                }
-            }
-        }
-        rest.append(&mut self.again);
-        self.again = rest;
-    }
-
-    /// Abandons a batch: its unconfirmed rows get the cause as their error.
-    fn abandon(&mut self, batch: &mut FastBatch, cause: JetError) -> BatchEnd {
-        for (row, body) in batch.rows.drain(..) {
-            // The row was sent: it may be stored, now or later.
-            let unanswered = |after| {
-                let subject = body.subject().to_string();
-                JetError::Unanswered { verb: "publish", subject, after, sent: true }
-            };
-            let error = match &cause {
-                JetError::Timeout { after, .. } => unanswered(*after),
-                other => other.clone().of_sent(About::Row(row)),
-            };
-            self.results.failed(row, error);
-        }
-        BatchEnd::Abandoned(cause)
     }
 }

@@ -81,6 +81,19 @@ pub enum BatchOperation {
     Ping = b'4',
 }
 
+/// A row, and when it was first sent by an earlier batch that may have stored it.
+pub struct FastRow {
+    pub number: u64,
+    pub body: Body,
+    pub first: Option<Instant>,
+}
+
+impl From<RowToPublish> for FastRow {
+    fn from((number, body): RowToPublish) -> Self {
+        FastRow { number, body, first: None }
+    }
+}
+
 /// An open batch. Its row `n` is `rows[n - 1 - confirmed]`.
 pub struct FastBatch {
     /// Subject of its first row, of pings and of the end.
@@ -93,7 +106,8 @@ pub struct FastBatch {
     block: Vec<u8>,
     arena: Arena,
     pub answers: Subscriber,
-    pub rows: VecDeque<RowToPublish>,
+    /// Unconfirmed rows, and when they were sent.
+    pub rows: VecDeque<(FastRow, Instant)>,
     pub bytes: usize,
     /// The next row has no room until others are confirmed.
     pub no_room: bool,
@@ -116,24 +130,26 @@ pub struct FastBatch {
     pub lost: u64,
     pub breaks: u64,
     pub begun: Instant,
+    /// Refreshed once per burst of rows, not once per row.
+    pub now: Instant,
     pub last_answer: Instant,
     /// Maximum wait of a message until it can be sent.
     timeout: Duration,
 }
 
 impl FastBatch {
-    pub async fn open(conn: &Connection, window: &Window, first: &RowToPublish) -> Result<FastBatch> {
+    pub async fn open(conn: &Connection, window: &Window, first: &FastRow) -> Result<FastBatch> {
         let base = conn.new_inbox()?;
         let inbox = format!("{base}.>");
         // If earlier core messages do not get through in time, sending this one fails and reports it.
         let _stuck = tokio::time::timeout(window.timeout, conn.in_order()).await;
         let answers = conn.subscribe(inbox.clone())?;
         let id = base.rsplit('.').next().unwrap_or_default().to_owned();
-        let size = first.1.payload().map_or(1, <[u8]>::len).max(1);
+        let size = first.body.payload().map_or(1, <[u8]>::len).max(1);
         // At least one ack must arrive before the window is full, in rows and in bytes.
         let flow = MAX_ROWS_PER_ACK.min(most_rows(window)).min(most_bytes(window) / 2 / size).max(1);
         Ok(FastBatch {
-            subject: first.1.subject(),
+            subject: first.body.subject(),
             prefix: format!("{base}.{id}.{flow}.fail."),
             text: Vec::new(),
             block: Vec::new(),
@@ -156,24 +172,26 @@ impl FastBatch {
             lost: u64::MAX,
             breaks: conn.breaks(),
             begun: Instant::now(),
+            now: Instant::now(),
             last_answer: Instant::now(),
             timeout: window.timeout,
         })
     }
 
-    pub async fn send(&mut self, conn: &Connection, item: RowToPublish, operation: BatchOperation) -> Result<()> {
+    pub async fn send(&mut self, conn: &Connection, row: FastRow, operation: BatchOperation) -> Result<()> {
         self.sent += 1;
-        let body = &item.1;
+        let body = &row.body;
         self.bytes += body.size();
         conn.traffic.sent(Verb::PublishBatch, body.payload().map_or(0, <[u8]>::len));
         self.write_reply(self.sent, operation);
         let gone = body.send_now(&conn.client, &self.text, &mut self.block);
         let message = if gone { None } else { Some(self.message(body)?) };
-        self.rows.push_back(item);
-        match message {
-            Some(message) => conn.publish(message, self.timeout).await,
-            None => Ok(()),
+        self.rows.push_back((row, self.now));
+        if let Some(message) = message {
+            conn.publish(message, self.timeout).await?;
+            self.now = Instant::now();
         }
+        Ok(())
     }
 
     /// Builds the message of a row that waits for room, or that is too large to copy.
@@ -209,8 +227,8 @@ impl FastBatch {
     }
 
     /// True if the row fits beside the unconfirmed ones. A single row always fits.
-    pub fn fits(&self, (_, body): &RowToPublish, window: &Window) -> bool {
-        self.rows.is_empty() || self.bytes.saturating_add(body.size()) <= most_bytes(window)
+    pub fn fits(&self, row: &FastRow, window: &Window) -> bool {
+        self.rows.is_empty() || self.bytes.saturating_add(row.body.size()) <= most_bytes(window)
     }
 
     /// Records that the next row does not fit. If the rows in flight are too few to cause an ack, the batch ends. The

@@ -172,8 +172,10 @@ impl ReadLoop {
                     Ok(Some(ReadStop::Missed))
                 }
                 // A heartbeat: the outstanding messages may have been purged, and the requests would wait for them
-                // forever.
-                Some((_, Status::Heartbeat)) if !self.range.follow => Ok(Some(ReadStop::Silent)),
+                // forever, or the rows before them.
+                Some((_, Status::Heartbeat)) if !self.range.follow || !self.builder.is_empty() => {
+                    Ok(Some(ReadStop::Silent))
+                }
                 None | Some((_, Status::Heartbeat)) => Ok(None),
                 Some((_, Status::Refused(err) | Status::Limited(_, err))) => Err(err),
                 Some((_, Status::Gone(_))) => Ok(Some(ReadStop::Renew)),
