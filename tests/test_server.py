@@ -197,6 +197,12 @@ def test_without_jetstream():
         assert "jetstream" not in info
 
 
+def test_a_configuration_that_enables_jetstream_has_a_folder_of_its_own():
+    with NatsServer(config="jetstream { domain: hub }", jetstream=False) as server, connect(server) as (_, _, info):
+        assert info["jetstream"] is True
+        assert f'Store Directory: "{server.store_dir}' in server.log
+
+
 @pytest.mark.parametrize("as_file", [True, False])
 def test_config(tmp_path, as_file):
     text = textwrap.dedent(

@@ -87,7 +87,7 @@ class NatsServer:
             Client address and port on the command line override it. It must not set `store_dir`; pass it here.
             Default: none.
         port: Client port. Default: 0, a free port that the server selects and that restarts keep.
-        jetstream: Whether to enable JetStream. Default: True.
+        jetstream: Whether to enable JetStream; a `jetstream` block of `config` enables it too. Default: True.
         timeout: Maximum seconds of a start. Default: 30.
     """
 
@@ -273,10 +273,10 @@ class NatsServer:
         command += ["--ports_file_dir", str(files.folder)]
         if self._config is not None:
             command += ["-c", str(_config_file(self._config, files.folder))]
-        if self._jetstream:
-            self.store_dir.mkdir(parents=True, exist_ok=True)
-            command += ["-js", "-sd", str(self.store_dir)]
-        return command
+        # Always: a configuration that enables JetStream would use a folder that all servers of the machine share.
+        self.store_dir.mkdir(parents=True, exist_ok=True)
+        command += ["-sd", str(self.store_dir)]
+        return [*command, "-js"] if self._jetstream else command
 
     def _try_start(self, deadline: float) -> bool:
         """Starts the server once; returns False if another socket uses the port of the last run.
@@ -288,12 +288,11 @@ class NatsServer:
         begin = files.log.stat().st_size if files.log.exists() else 0
         command = self._command(files)
         files.release_store()
-        lock = files.store_lock = StoreLock(self.store_dir) if self._jetstream else None
+        lock = files.store_lock = StoreLock(self.store_dir)
         try:
-            descriptors = () if lock is None or lock.descriptor is None else (lock.descriptor,)
+            descriptors = () if lock.descriptor is None else (lock.descriptor,)
             child = files.child = spawn(command, files.log, descriptors)
-            if lock is not None:
-                lock.hand_over(child.pid)
+            lock.hand_over(child.pid)
             while not self._ready(files, child, begin):
                 late = time.monotonic() >= deadline
                 if not child.running:
