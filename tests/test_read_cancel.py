@@ -49,6 +49,33 @@ async def test_timeouts_of_a_read_that_follows_lose_nothing(js: JetStreamContext
     assert seen == list(range(1, 201))
 
 
+async def test_tasks_that_share_a_reader_get_each_batch_once(js: JetStreamContext, stream: str) -> None:
+    """Also while one of them is cancelled again and again."""
+    await fill(js, stream, 2_000)
+    reader = js.read(stream, batch_rows=7)
+    seen: list[int | None] = []
+
+    async def read() -> None:
+        async for batch in reader:
+            seen.extend(batch.seqs.to_pylist())
+            await asyncio.sleep(0)
+
+    async def read_with_timeouts() -> None:
+        while True:
+            waiting = asyncio.ensure_future(anext(reader))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            try:
+                seen.extend((await waiting).seqs.to_pylist())
+            except asyncio.CancelledError:
+                continue
+            except StopAsyncIteration:
+                return
+
+    await asyncio.wait_for(asyncio.gather(read(), read(), read_with_timeouts()), 60)
+    assert sorted(seen) == list(range(1, 2_001))  # type: ignore[type-var]  # all have a sequence
+
+
 async def test_an_abandoned_read_leaves_no_consumer(js: JetStreamContext, stream: str) -> None:
     reader = js.read(stream, follow=True)
     with pytest.raises(asyncio.TimeoutError):

@@ -86,6 +86,19 @@ async def test_read_all_of_closed_reader_raises_error(js: JetStreamContext, stre
         await asyncio.wait_for(reading, 20)
 
 
+async def test_close_ends_a_read_that_opens(js: JetStreamContext, nats_url: str, stream: str) -> None:
+    async with slow_link(nats_url, 0.1) as link, await jetarrow.connect(link.url) as nc:
+        reader = nc.jetstream().read(stream, follow=True)
+        pending = asyncio.ensure_future(anext(reader))
+        # The request for the stream's state has no response yet.
+        await until(lambda: link.asked("STREAM.INFO"))
+        assert reader.position is None
+        await reader.close()
+        with pytest.raises(StopAsyncIteration):
+            await asyncio.wait_for(pending, 20)
+    await no_consumer_stays(js, stream)
+
+
 async def test_close_does_not_wait_for_silent_server(js: JetStreamContext, nats_url: str, stream: str) -> None:
     await fill(js, stream, 3)
     async with slow_link(nats_url, 0) as link, await jetarrow.connect(link.url) as nc:

@@ -65,6 +65,8 @@ class Reader(ReaderConversions):
         # The item of a wait that was cancelled.
         self._arriving: asyncio.Future[_Item] | None = None
         self._single_thread = _SingleThread()
+        # Tasks take turns: an item belongs to one of them.
+        self._turn = asyncio.Lock()
         self._inferred: ArrowSchema | None = None
 
     def _native_call(self, spec: ReadSpec, schema: object) -> _jetarrow.Call[_jetarrow.Reader]:
@@ -227,12 +229,17 @@ class Reader(ReaderConversions):
 
     async def __anext__(self) -> MessageBatch:
         with self._single_thread:
-            while not self._closed and not self._spent:
-                native = await self._open()
-                item = await self._next_item(native)
-                if (batch := self._next_batch(native, item)) is not None:
-                    return batch
-                await self._check_filters()
+            async with self._turn:
+                while not self._closed and not self._spent:
+                    native = await self._open()
+                    if self._closed:
+                        # While it was opened.
+                        await self._session.run(native.close())
+                        break
+                    item = await self._next_item(native)
+                    if (batch := self._next_batch(native, item)) is not None:
+                        return batch
+                    await self._check_filters()
         raise StopAsyncIteration
 
     async def _next_item(self, native: _jetarrow.Reader) -> _Item:
@@ -271,6 +278,9 @@ class Reader(ReaderConversions):
         with self._single_thread:
             while not self._closed and not self._spent:
                 native = self._open_blocking()
+                if self._closed:
+                    native.close().block()
+                    break
                 item = native.next().block()
                 if (batch := self._next_batch(native, item)) is not None:
                     return batch
