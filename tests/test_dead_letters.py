@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jetarrow.sync
@@ -55,6 +57,19 @@ async def test_what_was_given_up(js: JetStreamContext, dead: str) -> None:
     assert (three["stream"], three["subject"]) == (dead, f"{dead}.3")
     assert three["timestamp"] < three["died"]
     assert (await letters.to_polars()).height == len(await letters.to_pandas()) == table.num_rows
+
+
+async def test_a_dead_letter_of_a_worker_whose_clock_is_slow(js: JetStreamContext, stream: str) -> None:
+    kept = await js.keep_dead_letters(stream)
+    await js.publish(f"{stream}.a", b"1")
+    earlier = (datetime.now(UTC) - timedelta(seconds=5)).isoformat().replace("+00:00", "Z")
+    letter = {"stream": stream, "consumer": "c", "stream_seq": 1, "deliveries": 3, "timestamp": earlier}
+    subject = f"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.{stream}.c"
+    await js.publish_batch(subject, [json.dumps(letter).encode()])
+    (row,) = (await js.dead_letters(stream).read_all()).to_pylist()
+    assert (row["seq"], row["data"]) == (1, b"1")
+    assert len((await js.dead_letters(stream).replay()).seqs) == 1
+    await js.delete_stream(kept.config.name or "")
 
 
 async def test_replay(js: JetStreamContext, dead: str) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import jetarrow.sync
 import pytest
 from jetarrow.jetstream.context import JetStreamContext
+from jetarrow.jetstream.sinks.folder import Folder
 from jetarrow.js.errors import StreamRecreatedError
 
-from ..tools import no_consumer_stays
+from ..tools import fill_sync, no_consumer_stays
 
 
 async def test_lag_counts_the_messages_that_are_not_committed(
@@ -38,6 +39,27 @@ async def test_lag_counts_the_messages_that_are_not_committed(
     await js.publish(f"{stream}.a", b"x")
     assert [await sink.lag() for sink in (every, some, late)] == [1, 0, 1]
     await no_consumer_stays(js, stream)
+
+
+def test_lag_while_another_sink_joins_the_records(
+    sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_sync(sync_js, stream, 30)
+    assert sync_js.to_parquet(stream, tmp_path, rows=10).run().rows == 30
+    writer = sync_js.to_parquet(stream, tmp_path, rows=100)
+    read = Folder.read
+    joined: list[int] = []
+
+    def read_late(self: Folder, path: str) -> bytes:
+        if not joined:
+            joined.append(0)
+            joined[0] = writer.compact()
+        return read(self, path)
+
+    monkeypatch.setattr(Folder, "read", read_late)
+    assert sync_js.to_parquet(stream, tmp_path).lag() == 0
+    assert joined == [2]
+    writer.close()
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta"])

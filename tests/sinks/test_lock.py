@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import jetarrow.sync
 import pytest
 from jetarrow.jetstream.sinks import lock as lock_module
+from jetarrow.jetstream.sinks.folder import Folder
 from jetarrow.js.client import JetStreamContext
 from jetarrow.js.errors import SinkLockedError
 
-from ..tools import fill_sync, wait_until
+from ..tools import PATIENCE, fill_sync, wait_until
 from .tools import data, fill, seqs
 
 
@@ -43,6 +45,34 @@ async def test_two_writers(js: JetStreamContext, stream: str, tmp_path: Path) ->
     await first.close()
     assert (await js.to_parquet(stream, tmp_path).run()).rows == 0
     assert seqs(tmp_path) == list(range(1, 11))
+
+
+def test_a_release_during_a_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock is not written again after it was removed."""
+    monkeypatch.setattr(lock_module, "EXPIRES", 0.04)
+    folder = Folder(str(tmp_path))
+    held = lock_module.Lock(folder)
+    writes, goes_on = threading.Event(), threading.Event()
+    replace = folder.replace
+
+    def slow(*arguments: Any) -> None:
+        writes.set()
+        assert goes_on.wait(PATIENCE)
+        replace(*arguments)
+
+    monkeypatch.setattr(folder, "replace", slow)
+    others = set(threading.enumerate())
+    held.acquire()
+    (renewal,) = set(threading.enumerate()) - others
+    assert writes.wait(PATIENCE)
+    releasing = threading.Thread(target=held.release)
+    releasing.start()
+    # Without the lock between them it ends here.
+    releasing.join(0.2)
+    goes_on.set()
+    releasing.join(PATIENCE)
+    renewal.join(PATIENCE)
+    assert not (tmp_path / lock_module.NAME).exists()
 
 
 def test_a_dead_writer(sync_js: jetarrow.sync.JetStream, stream: str, tmp_path: Path) -> None:

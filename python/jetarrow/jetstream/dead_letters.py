@@ -154,34 +154,39 @@ class DeadLetters:
         js, stream = self._js, self._stream
         try:
             # PERMISSIVE: a payload that is not an advisory must not hide the others.
-            reader = js.read(dead_letter_stream(stream), columns=["seq", "subject", "value"], schema=ADVISORY_SCHEMA)
-            advisories = (await reader.read_all()).to_pylist()
+            columns = ["seq", "timestamp", "subject", "value"]
+            table = await js.read(dead_letter_stream(stream), columns=columns, schema=ADVISORY_SCHEMA).read_all()
         except NotFoundError as error:
             if error.err_code != STREAM_NOT_FOUND:
                 raise
             text = f"dead letters of stream {stream!r} are not recorded: call js.keep_dead_letters({stream!r})"
             raise NotFoundError(code=error.code, err_code=error.err_code, description=text) from None
-        rows = self._checked(advisories)
+        place = table.schema.get_field_index("timestamp")
+        # Not as datetime, which has no nanoseconds.
+        table = table.set_column(place, "recorded", table.column(place).cast(pa.int64()))
+        rows = self._checked(table.to_pylist())
         found = await self._messages(sorted({row["seq"] for row in rows}))
         for row in rows:
             message = found.get(row["seq"])
-            # A message that is newer than its advisory is one of a later stream of this name.
-            if message is not None and (message.time_ns or 0) <= row["died"]:
+            # A message that is newer than its advisory is one of a later stream of this name. The advisory of a worker
+            # has the time of another clock, which may be slow.
+            if message is not None and (message.time_ns or 0) <= max(row["died"], row["recorded"]):
                 row |= {
                     "subject": message.subject,
                     "timestamp": message.time_ns,
                     "headers": list(message.headers_all.items()) if message.headers_all else None,
                     "data": message.data or b"",
                 }
-        table: pyarrow.Table = pa.Table.from_pylist(rows, _schema(pa))
-        return table
+        found_table: pyarrow.Table = pa.Table.from_pylist(rows, _schema(pa))
+        return found_table
 
     def _checked(self, advisories: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Rows of the advisories; counts and reports malformed ones."""
         rows, first = [], None
         for advisory in advisories:
             try:
-                rows.append(row_of(self._stream, advisory["subject"], advisory["value"], advisory["_error"]))
+                row = row_of(self._stream, advisory["subject"], advisory["value"], advisory["_error"])
+                rows.append({**row, "recorded": advisory["recorded"]})
             except ValueError as error:
                 first = first or DecodeError(str(error), seq=advisory["seq"])
         self._malformed = len(advisories) - len(rows)

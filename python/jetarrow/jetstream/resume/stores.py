@@ -134,10 +134,12 @@ class FileStore:
         complete = data[: data.rfind(b"\n") + 1]
         if not complete and not _FIRST.startswith(data[: len(_FIRST)]):
             raise ResumeError(f"could not resume: {self.where} is not a position of a load; use another place")
+        last = complete.rstrip(b"\n").rpartition(b"\n")[2]
+        # First: another file, given by mistake, must not be changed.
+        position = Position.parse(last, self.where) if last else None
         # A kill or a power failure in a save leaves an incomplete last line.
         os.ftruncate(descriptor, len(complete))
-        last = complete.rstrip(b"\n").rpartition(b"\n")[2]
-        return Position.parse(last, self.where) if last else None
+        return position
 
     async def save(self, position: Position) -> None:
         """Add the position to the file, durably."""

@@ -32,6 +32,7 @@ class LogState(NamedTuple):
         last_ns: Time of the last message in nanoseconds; None if the stream has none.
         deleted: Number of deleted messages between first and last sequence.
         per_subject: Most messages of a subject; 0 without a limit.
+        transforms: Whether the stream stores messages with other subjects than those they are published to.
     """
 
     created: str
@@ -40,6 +41,7 @@ class LogState(NamedTuple):
     last_ns: int | None
     deleted: int
     per_subject: int
+    transforms: bool = False
 
     def has_all(self, after: int) -> bool:
         """Whether no message after a sequence was removed."""
@@ -104,6 +106,7 @@ class StreamLog:
             state.last_ns,
             state.num_deleted or 0,
             max(config.max_msgs_per_subject or 0, 0),
+            config.subject_transform is not None,
         )
 
     async def rolled_back(self, marks: tuple[Mark, ...]) -> StreamRolledBackError | None:
@@ -117,7 +120,8 @@ class StreamLog:
             return StoredIds([], max(state.last_seq - after, 0))
         if state.has_all(after):
             # The filter hides removed messages. None were removed if none are when all are read.
-            ids, _ = await self._read(first, state.last_seq, self._subjects)
+            subjects = None if state.transforms else self._subjects
+            ids, _ = await self._read(first, state.last_seq, subjects)
             if (await self.state()).has_all(after):
                 return StoredIds(ids, 0)
         ids, found = await self._read(first, state.last_seq, None)

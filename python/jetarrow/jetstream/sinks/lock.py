@@ -31,6 +31,8 @@ class Lock:
         self._folder = folder
         self.token = secrets.token_hex(16)
         self._stopped = threading.Event()
+        # Held for a renewal: a release in the middle of it would be undone.
+        self._renewing = threading.Lock()
         self._me = {"host": socket.gethostname(), "pid": os.getpid(), "began": _start_time(os.getpid())}
 
     def acquire(self) -> bool:
@@ -69,9 +71,10 @@ class Lock:
     def release(self) -> None:
         """Release the lock if it is still held."""
         self._stopped.set()
-        held = self._read()
-        if held is not None and held.get("token") == self.token:
-            self._folder.delete(NAME)
+        with self._renewing:
+            held = self._read()
+            if held is not None and held.get("token") == self.token:
+                self._folder.delete(NAME)
 
     def holder(self) -> str | None:
         """Return host and process of the writer; None if no process holds a valid lock."""
@@ -125,9 +128,10 @@ class Lock:
     def _renew(self) -> None:
         while not self._stopped.wait(EXPIRES / 4):
             # An unreachable folder may be reachable at the next renewal.
-            with suppress(Exception):
-                self.check()
-                self._write()
+            with suppress(Exception), self._renewing:
+                if not self._stopped.is_set():
+                    self.check()
+                    self._write()
 
 
 def _is_alive(pid: int, began: object) -> bool:

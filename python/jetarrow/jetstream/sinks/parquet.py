@@ -45,6 +45,8 @@ _NUMBERED = re.compile(r"_jetarrow/(\d{20})(-\d+)?\.json")
 # Temporary file of a record.
 _HALF = re.compile(r"_jetarrow/(\d{20})(-\d+)?\.json\.[0-9a-f]+\.tmp")
 _RECORDS = "_jetarrow"
+# Attempts to read the records while another process joins them.
+_ATTEMPTS = 5
 _STAGING = "_jetarrow/staging"
 
 
@@ -117,7 +119,13 @@ class ParquetTable:
         """Return the position without a lock; None if there is no commit."""
         # A copy, because the writer of this process may use the records.
         reading = copy.copy(self)
-        reading.load()
+        for _ in range(_ATTEMPTS):
+            # The writer may join records, and delete the joined ones, while they are read.
+            with suppress(FileNotFoundError):
+                reading.load()
+                break
+        else:
+            reading.load()
         return None if reading.newest is None else State.of(reading.newest)
 
     def check(self) -> None:
