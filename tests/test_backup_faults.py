@@ -17,6 +17,8 @@ from typing import Any
 import jetarrow
 import jetarrow.sync
 import pytest
+from jetarrow.aio.msg import Msg
+from jetarrow.core.subscription import Subscription
 from jetarrow.errors import Error
 from jetarrow.jetstream.manage import restore
 from jetarrow.js.client import JetStreamContext
@@ -46,6 +48,10 @@ def without_hash(folder: Path) -> None:
     meta = json.loads((folder / "backup.json").read_text("utf-8"))
     del meta["sha256"]
     (folder / "backup.json").write_text(json.dumps(meta), "utf-8")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def cut(data: bytes) -> bytes:
@@ -320,6 +326,32 @@ async def test_second_backup_into_a_folder_is_refused_while_the_first_one_is_wri
     assert "another backup is being written there" in refused[1]
     assert sorted(os.listdir(tmp_path)) == FILES
     assert json.loads((tmp_path / "backup.json").read_text("utf-8"))["sha256"] == backup.sha256
+
+
+@pytest.mark.parametrize("lost", ["chunk", "link"])
+async def test_backup_that_lacks_a_part_does_not_replace_the_former_one(
+    kept: JetStreamContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """The server sends the rest of the chunks, and the end, after a disconnect too."""
+    await kept.backup_stream("KEPT", tmp_path)
+    before = contents(tmp_path)
+    next_msg = Subscription.next_msg
+    chunks = 0
+
+    async def lossy(self: Subscription, *arguments: Any, **options: Any) -> Msg:
+        nonlocal chunks
+        chunks += 1
+        msg = await next_msg(self, *arguments, **options)
+        if lost == "chunk" and chunks == 3:
+            return await next_msg(self, *arguments, **options)
+        if lost == "link" and not msg.data:
+            await kept._nc.force_reconnect()  # type: ignore[attr-defined]
+        return msg
+
+    monkeypatch.setattr(Subscription, "next_msg", lossy)
+    with pytest.raises(Error, match=r"could not back up stream 'KEPT': a part was lost on the way"):
+        await kept.backup_stream("KEPT", tmp_path)
+    assert contents(tmp_path) == before
 
 
 def test_cleanup_is_bounded() -> None:

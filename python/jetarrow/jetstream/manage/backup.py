@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from jetarrow.core.errors import TimeoutError
+from jetarrow.core.errors import Error, TimeoutError
 from jetarrow.core.session import Session
 from jetarrow.core.subscription import Subscription
 from jetarrow.jetstream import models
@@ -73,7 +74,7 @@ class BackupVerbs:
             ServerError: The server cannot make a backup; older ones cannot back up a stream in memory.
             APIError: The server aborted the backup.
             TimeoutError: The server sent nothing for the context's timeout.
-            Error: Another backup is being written into the folder.
+            Error: Another backup is being written into the folder, or a part was lost in a disconnect.
             OSError: A file cannot be written.
             ValueError: The name is invalid.
         """
@@ -81,6 +82,7 @@ class BackupVerbs:
         session = self._api.session
         writer = BackupWriter(directory)
         try:
+            breaks = session.native.breaks
             sub = Subscription(session, session.next_sid(), session.native.new_inbox())
             await sub._open()
             try:
@@ -93,7 +95,7 @@ class BackupVerbs:
                         "chunk_size": _CHUNK,
                     },
                 )
-                async for chunk in _chunks(session, sub, verb, self._api.timeout):
+                async for chunk in _chunks(session, sub, verb, timeout=self._api.timeout, breaks=breaks):
                     writer.write(chunk)
                     if progress is not None:
                         progress(writer.size, None)
@@ -157,9 +159,19 @@ class BackupVerbs:
             return await restore.run(file, progress)
 
 
-async def _chunks(session: Session, sub: Subscription, verb: str, timeout: float) -> AsyncIterator[bytes]:
-    """The chunks of a backup. Each one is acknowledged; the server limits the unacknowledged ones."""
-    while True:
+async def _chunks(
+    session: Session, sub: Subscription, verb: str, *, timeout: float, breaks: int
+) -> AsyncIterator[bytes]:
+    """The chunks of a backup. Each one is acknowledged; the server limits the unacknowledged ones.
+
+    Args:
+        session: The session.
+        sub: Its subscription.
+        verb: The request, for errors.
+        timeout: Most seconds until the next chunk.
+        breaks: Number of disconnects before the request.
+    """
+    for number in count(1):
         try:
             msg = await sub.next_msg(timeout)
         except TimeoutError:
@@ -167,6 +179,10 @@ async def _chunks(session: Session, sub: Subscription, verb: str, timeout: float
                 f"{describe_request(verb).text}: the server sent nothing for {timeout:g} s before the backup was"
                 " complete; try again"
             ) from None
+        # The server goes on after a disconnect. Its replies are numbered, but for the last one.
+        place = msg.reply.rpartition(".")[2]
+        if session.native.breaks != breaks or sub.dropped or (place and place != str(number)):
+            raise Error(f"{describe_request(verb).text}: a part was lost on the way; try again")
         data = bytes(msg.data)
         if not data:
             headers = msg.headers or {}
