@@ -14,6 +14,7 @@ import jetarrow.sync
 import pyarrow as pa
 import pytest
 from jetarrow.jetstream.context import JetStreamContext
+from jetarrow.jetstream.pipes.opening import Opening
 from jetarrow.js.errors import DataLossError, StreamRolledBackError
 from jetarrow.server import NatsServer
 
@@ -183,6 +184,44 @@ class TestRollback:
             await publish(own_js, SOURCE, range(20, 30))
             with pytest.raises(StreamRolledBackError, match=TARGET):
                 await pipe.step()
+
+    async def test_the_totals_of_a_run_that_continues(self, own_js: JetStreamContext) -> None:
+        async def has(count: int) -> bool:
+            return len(await outputs(own_js, TARGET)) == count
+
+        await publish(own_js, SOURCE, range(10))
+        pipe = made(own_js, follow=True, on_rollback="continue")
+        running = asyncio.ensure_future(pipe.run())
+        await until(lambda: has(10))
+        before = (await own_js.stream_info(TARGET)).state.last_seq
+        await publish(own_js, SOURCE, range(10, 20))
+        await until(lambda: has(20))
+        for seq in range(before + 1, (await own_js.stream_info(TARGET)).state.last_seq + 1):
+            await own_js.delete_msg(TARGET, seq)
+        await publish(own_js, SOURCE, range(20, 30))
+        await until(lambda: has(30))
+        await pipe.close()
+        # The second ten are stored twice.
+        assert (await running).rows == 40
+
+
+async def test_a_reset_beside_a_running_instance(own_js: JetStreamContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that another instance stores meanwhile does not undo it."""
+    await publish(own_js, SOURCE, range(10))
+    other = made(own_js, rows=5)
+    await other.step()
+    claim = Opening.claim
+
+    async def late(self: Opening, *arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        await other.step()
+        return await claim(self, *arguments, **options)
+
+    monkeypatch.setattr(Opening, "claim", late)
+    pipe = made(own_js)
+    await pipe.reset(1)
+    assert (await pipe.run()).rows == 10
+    assert await ids(own_js) == [*range(10), *range(10)]
 
 
 async def test_messages_that_the_source_has_lost(own_js: JetStreamContext) -> None:

@@ -121,15 +121,16 @@ class Opening:
         state = found.position.state.rolled_back_to(0)
         return found._replace(position=found.position.after(state))
 
-    async def claim(self, position: PipePosition, seq: int) -> StoredPosition:
+    async def claim(self, position: PipePosition, seq: int, *, replaces: bool = False) -> StoredPosition:
         """Store a position as this instance, which fences every other one.
 
         Args:
             position: The position.
             seq: Sequence of the former position; 0 if there is none.
+            replaces: Whether it counts although another instance has stored a part meanwhile.
 
         Returns:
-            The stored one. It may be later than `position`, if another instance has stored a part meanwhile.
+            The stored one. Unless it replaces others it may be later than `position`, for that reason.
 
         Raises:
             PipeFencedError: Other instances store positions all the time.
@@ -156,7 +157,7 @@ class Opening:
                 await self.note(found)
                 return found
             # Another instance was faster: its position counts.
-            position, seq = found.position, found.seq
+            position, seq = position if replaces else found.position, found.seq
         raise PipeFencedError(f"could not open pipe {self._pipe!r}: other instances of it store positions all the time")
 
     async def note(self, stored: StoredPosition) -> None:

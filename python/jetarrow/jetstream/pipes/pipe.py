@@ -108,9 +108,10 @@ class Pipe:
                         break
                     try:
                         done = await self._run(done)
-                    except StreamRolledBackError:
+                    except StreamRolledBackError as error:
                         if self._options.on_rollback == "fail":
                             raise
+                        done = error.partial  # type: ignore[attr-defined]
                         continue
                 break
             return done
@@ -144,11 +145,8 @@ class Pipe:
                         under_way = steps.send(sender, step)
                     elif self._closing or steps.source.finished:
                         return done
-        except (KeyboardInterrupt, CancelledError) as error:
-            error.partial = done  # type: ignore[union-attr]
-            await self._reset()
-            raise
-        except BaseException:
+        except BaseException as error:
+            error.partial = done  # type: ignore[attr-defined]
             await self._reset()
             raise
 
@@ -309,7 +307,7 @@ class Pipe:
             position = opening.first(source.position.created)
             await source.close()
             position = replace(position, state=replace(position.state, last_seq=seq - 1))
-            await opening.claim(position, 0 if found is None else found.seq)
+            await opening.claim(position, 0 if found is None else found.seq, replaces=True)
 
     async def _reset(self) -> None:
         """Close the source, so that the next step reads the position again."""
