@@ -324,6 +324,32 @@ class TestTables:
         await pipe().run()
         assert [row["factor"] for row in await outputs(own_js, TARGET)] == [2] * 1_500 + [3]
 
+    async def test_of_a_stream_that_keeps_the_last_messages(self, own_js: JetStreamContext) -> None:
+        """What is missing between two steps was replaced: no loss, and no warning."""
+        await own_js.add_stream(name="FACTORS", subjects=["factors.>"], max_msgs_per_subject=1)
+        seen: list[list[bytes]] = []
+
+        def function(rows: pa.Table, factors: pa.Table) -> pa.Table:
+            seen.append(sorted(factors["data"].to_pylist()))
+            return rows
+
+        more: dict[str, Any] = {"tables": {"factors": own_js.latest("FACTORS")}, "schema": SCHEMA, "follow": True}
+        async with own_js.pipe(SOURCE, TARGET, function, name="p", subject=f"{TARGET}.out.{{key}}", **more) as pipe:
+            for a, b in (1, 1), (3, 0), (2, 1), (1, 0):
+                for name, count in (("a", a), ("b", b)):
+                    for number in range(count):
+                        await own_js.publish(f"factors.{name}", b"%s %d of %d" % (name.encode(), number + 1, count))
+                if len(seen) == 3:
+                    await own_js.purge_stream("FACTORS", subject="factors.b")
+                await publish(own_js, SOURCE, range(3))
+                assert (await pipe.step()).rows == 3
+        assert seen == [
+            [b"a 1 of 1", b"b 1 of 1"],
+            [b"a 3 of 3", b"b 1 of 1"],
+            [b"a 2 of 2", b"b 1 of 1"],
+            [b"a 1 of 1"],
+        ]
+
     async def test_that_are_none(self, own_js: JetStreamContext) -> None:
         with pytest.raises(TypeError, match=r"table 'x' must be js\.latest"):
             made(own_js, tables={"x": 5})

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
+from jetarrow.jetstream.compacted_reader import CompactedReader
 from jetarrow.jetstream.kv.key_value import KeyValue
 from jetarrow.jetstream.manage import Management
 from jetarrow.jetstream.read_spec import ReadSpec
@@ -58,23 +60,32 @@ class PipeTable:
             self._rows, position = await self._read(self._spec)
             self.seq = position - 1
             # Rows that were replaced during the read are newer than the others.
-            await self.refresh()
+            await self._read_changes((await self._state()).last_seq)
         else:
             self._rows, _ = await self._read(replace(self._spec, end_seq=seq + 1))
             self.seq = seq
 
     async def refresh(self) -> None:
         """Read the changes since the last read."""
+        state = await self._state()
+        # If the head has moved past the last read, rows of subjects without later messages were removed.
+        if self._rows is None or state.last_seq < self.seq or state.first_seq > self.seq:
+            await self.load()
+        else:
+            await self._read_changes(state.last_seq)
+
+    async def _state(self) -> models.StreamState:
+        return (await Management(self._api).stream_info(self._spec.stream)).state
+
+    async def _read_changes(self, last: int) -> None:
         import pyarrow.compute as pc
 
         pa = needs_pyarrow("a pipe")
-        last = (await Management(self._api).stream_info(self._spec.stream)).state.last_seq
-        if self._rows is None or last < self.seq:
-            await self.load()
+        if last <= self.seq or self._rows is None:
             return
-        if last == self.seq:
-            return
-        changes, _ = await self._read(replace(self._spec, latest=False, start_seq=self.seq + 1, end_seq=last + 1))
+        # The stream may keep one message per subject: what is missing was replaced.
+        changed = replace(self._spec, latest=False, start_seq=self.seq + 1, end_seq=last + 1, on_data_loss="warn")
+        changes, _ = await self._read(changed)
         if changes.num_rows:
             kept = self._rows.filter(pc.invert(pc.is_in(self._rows["subject"], changes["subject"].combine_chunks())))
             last_rows = changes.group_by("subject").aggregate([("seq", "max")])["seq_max"].combine_chunks()
@@ -82,7 +93,7 @@ class PipeTable:
         self.seq = last
 
     async def _read(self, spec: ReadSpec) -> tuple[pyarrow.Table, int]:
-        async with Reader(self._api, spec) as reader:
+        async with CompactedReader(self._api, spec) as reader:
             rows = await reader.read_all()
             if spec.infers_schema and rows.num_rows:
                 self._spec = replace(self._spec, schema=reader.inferred)

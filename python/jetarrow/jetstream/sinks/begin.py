@@ -9,12 +9,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jetarrow import _jetarrow
 from jetarrow.jetstream import models
 from jetarrow.jetstream.api import JetStreamApi
 from jetarrow.jetstream.arrow import needs_pyarrow
-from jetarrow.jetstream.batch import MessageBatch
 from jetarrow.jetstream.binary_schema import BinaryColumns
+from jetarrow.jetstream.compacted_reader import CompactedReader
 from jetarrow.jetstream.errors import SinkError, StreamRecreatedError
 from jetarrow.jetstream.json_rules import JsonRules
 from jetarrow.jetstream.literals import (
@@ -218,11 +217,4 @@ def _open_range(api: JetStreamApi, stream: str, **options: Any) -> Reader:
 
 
 def _open_compacted(api: JetStreamApi, stream: str, **options: Any) -> Reader:
-    return _CompactedReader(api, ReadSpec(stream, **options))
-
-
-class _CompactedReader(Reader):
-    """Reader of a compacted stream, whose losses are no warnings."""
-
-    def _process(self, native: Any, item: Any) -> MessageBatch | None:
-        return None if isinstance(item, _jetarrow.Loss) else super()._process(native, item)
+    return CompactedReader(api, ReadSpec(stream, **options))
