@@ -17,7 +17,8 @@ from jetarrow.js import errors as js_errors
 from jetarrow.js.client import JetStreamContext
 from jetarrow.server import NatsServer
 
-from .tools import fill, no_consumer_stays, store, wait_until
+from .slow_link import slow_link
+from .tools import fill, no_consumer_stays, store, until, wait_until
 
 
 async def seqs(js: JetStreamContext, stream: str, start: int | None = None, end: int | None = None) -> list[int]:
@@ -300,6 +301,25 @@ async def test_read_follow_continues_with_new_messages(js: JetStreamContext, str
     await no_consumer_stays(js, stream)
     with pytest.raises(ValueError, match="follow"):
         js.read(stream, follow=True, end_seq=5)
+
+
+async def test_read_follow_asks_again_whether_messages_are_lost(
+    js: JetStreamContext, nats_url: str, stream: str
+) -> None:
+    """With a filter every message follows a gap, so a server that does not answer for a moment is a common case."""
+    await js.publish(f"{stream}.a", b"1")
+    async with slow_link(nats_url, 0) as link, await jetarrow.connect(link.url) as nc:
+        reader = nc.jetstream(timeout=0.5).read(stream, subjects=f"{stream}.a", follow=True)
+        async with reader:
+            assert (await anext(reader)).seqs.to_pylist() == [1]
+            asked = link.asked("STREAM.INFO")
+            link.swallowed = b"STREAM.INFO"
+            await js.publish(f"{stream}.b", b"2")
+            await js.publish(f"{stream}.a", b"3")
+            pending = asyncio.ensure_future(anext(reader))
+            await until(lambda: link.asked("STREAM.INFO") > asked)
+            link.swallowed = None
+            assert (await asyncio.wait_for(pending, 30)).seqs.to_pylist() == [3]
 
 
 async def test_read_follow_returns_the_rows_before_a_purge(js: JetStreamContext, stream: str) -> None:

@@ -173,7 +173,7 @@ impl ReadLoop {
                 ReadStop::Dropped => return Ok(()),
                 ReadStop::Dry | ReadStop::Silent if self.range.follow => {
                     // The available rows are sent before the wait for more.
-                    if !self.flush().await? {
+                    if !self.flush_over_outages().await? {
                         return Ok(());
                     }
                 }
@@ -188,12 +188,7 @@ impl ReadLoop {
                 }
                 ReadStop::Renew => {
                     self.drop_consumer();
-                    let mut link = self.conn.link.clone();
-                    match tokio::time::timeout(self.outage_left(), link.wait_for(|l| l.up || l.closed)).await {
-                        Ok(Ok(link)) if !link.closed => {}
-                        Err(_) => return Err(self.away_too_long()),
-                        _ => return Err(self.conn.closed()),
-                    }
+                    self.until_linked().await?;
                     if !self.range.follow {
                         self.check_stall()?;
                     }
@@ -203,13 +198,13 @@ impl ReadLoop {
                     let broken = std::mem::replace(&mut self.breaks, breaks) != breaks;
                     self.renew_latest().await?;
                     // With `follow` the available rows are sent at once, because the next message may be far off.
-                    if broken && self.range.follow && !self.flush().await? {
+                    if broken && self.range.follow && !self.flush_over_outages().await? {
                         return Ok(());
                     }
                 }
             }
         }
-        self.flush().await?;
+        self.flush_over_outages().await?;
         Ok(())
     }
 

@@ -1,7 +1,9 @@
 //! Sends batches to the reader.
 
-use super::{Item, ReadFormat, ReadLoop};
-use base::error::Result;
+use tokio::time::sleep;
+
+use super::{Item, READ_RETRY_INTERVAL, ReadFormat, ReadLoop};
+use base::error::{JetError, Result};
 use columns::batch::Batch;
 
 impl ReadLoop {
@@ -19,7 +21,7 @@ impl ReadLoop {
         if let Some((gap, rows)) = self.gap {
             // Forgotten only after the report: a request that fails is repeated.
             self.report_loss_since(gap, rows).await?;
-            self.gap = None;
+            (self.gap, self.away) = (None, None);
         }
         if self.builder.is_empty() {
             return Ok(true);
@@ -29,6 +31,21 @@ impl ReadLoop {
         let batch = self.builder.finish()?;
         self.builder.set_expected_sizes(sizes);
         self.deliver(batch).await
+    }
+
+    /// As `flush`. The request that finds out about a loss is repeated during an outage; until then no row is sent.
+    pub(super) async fn flush_over_outages(&mut self) -> Result<bool> {
+        loop {
+            match self.flush().await {
+                // With the gap the rows are still there.
+                Err(err) if self.gap.is_some() && err.is_transient() && !self.outage_left().is_zero() => {
+                    self.until_linked().await?;
+                    sleep(READ_RETRY_INTERVAL).await;
+                }
+                Err(JetError::Timeout { .. } | JetError::Unanswered { .. }) => return Err(self.away_too_long()),
+                done => return done,
+            }
+        }
     }
 
     /// Sends the first rows of the builder, and drops the others.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{Item, READ_SILENCE_TIMEOUT, ReadLoop};
 use crate::api::{Api, StreamInfo};
@@ -43,6 +43,16 @@ impl ReadLoop {
     pub(super) fn outage_left(&mut self) -> Duration {
         let since = self.away.get_or_insert_with(Instant::now);
         self.range.outage.saturating_sub(since.elapsed())
+    }
+
+    /// Waits for the link, until the outage has lasted too long.
+    pub(super) async fn until_linked(&mut self) -> Result<()> {
+        let (left, mut link) = (self.outage_left(), self.conn.link.clone());
+        match timeout(left, link.wait_for(|link| link.up || link.closed)).await {
+            Ok(Ok(link)) if !link.closed => Ok(()),
+            Err(_) => Err(self.away_too_long()),
+            _ => Err(self.conn.closed()),
+        }
     }
 
     pub(super) fn away_too_long(&self) -> JetError {
