@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import tempfile
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -254,3 +256,24 @@ async def test_a_column_that_cannot_be_folders(js: JetStreamContext, stream: str
         await js.to_parquet(stream, tmp_path, partition_by=column).run()
     with pytest.raises(SinkSchemaError, match="'tags' of type list"):
         await js.to_parquet(stream, tmp_path, schema="id BIGINT, tags ARRAY<STRING>", partition_by="tags").run()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads the paths of open files from /proc")
+async def test_folders_are_durable(
+    js: JetStreamContext, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a new folder is in its parent: without its sync a power failure takes the files of a commit."""
+    synced: set[str] = set()
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    await js.publish_batch([f"{stream}.a", f"{stream}.b"], [b"1", b"2"])
+    table = tmp_path / "new" / "table"
+    await js.to_parquet(stream, table, partition_by="subject").run()
+    folders = [Path(folder) for folder, _, _ in os.walk(tmp_path)]
+    assert len(folders) > 5
+    assert {str(folder) for folder in folders if any(one.parent == folder for one in folders)} <= synced

@@ -83,11 +83,18 @@ class Folder:
             raise SinkError(f"could not {action} {self}: {reason}; {advice}") from error
 
     def make(self, path: str) -> None:
-        """Create a folder and its parents; no effect in object stores."""
+        """Create a folder and its parents, durably; no effect in object stores."""
         if not self.renames:
             return
         with self.errors("create a folder in"):
+            place, parents = self.full(path), []
+            while self._local and not os.path.isdir(place) and (above := os.path.dirname(place)) != place:
+                place = above
+                parents.append(place)
             self.filesystem.create_dir(self.full(path), recursive=True)
+            # The name of a folder is in its parent.
+            for place in reversed(parents):
+                _sync(place)
 
     def read(self, path: str) -> bytes:
         """Return the content of a file.
@@ -172,16 +179,9 @@ class Folder:
 
     def sync(self, path: str) -> None:
         """Sync a local file or folder to the disk."""
-        if not self._local:
-            return
-        if _WINDOWS and os.path.isdir(self.full(path)):
-            return  # Folders cannot be opened, and need no sync: the file system journals names.
-        # Windows syncs only files that are open for writing.
-        handle = os.open(self.full(path), os.O_RDWR if _WINDOWS else os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        if self._local:
+            with self.errors("write to"):
+                _sync(self.full(path))
 
     def files(self, path: str = "", *, recursive: bool = True) -> list[str]:
         """Return the paths of the files below a path, relative to the folder."""
@@ -190,3 +190,14 @@ class Folder:
             found = self.filesystem.get_file_info(selector)
         start = len(self._base) + 1
         return [info.path[start:] for info in found if info.type == self._fs.FileType.File]
+
+
+def _sync(place: str) -> None:
+    if _WINDOWS and os.path.isdir(place):
+        return  # Folders cannot be opened, and need no sync: the file system journals names.
+    # Windows syncs only files that are open for writing.
+    handle = os.open(place, os.O_RDWR if _WINDOWS else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
