@@ -10,9 +10,9 @@ use crate::publish::RETRY_PAUSE;
 use base::error::Result;
 use client::Connection;
 
-/// The server's default duplicate window, used if the lookup fails.
+/// The server's default duplicate window, used if the lookup is refused.
 pub const DEFAULT_DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
-/// Timeout of the lookup; after it the default applies.
+/// Timeout of one lookup.
 const WINDOW_LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of streams whose window is cached, above the streams of one call.
 const MAX_CACHED_WINDOWS: usize = 16;
@@ -40,13 +40,14 @@ impl DuplicateWindows {
         self.known = Some(shortest);
     }
 
-    /// Looks up the shortest window. Without a known stream it looks up the stream of the subject.
+    /// Looks up the shortest window; `None` if there is no answer. Without a known stream it looks up the stream of the
+    /// subject.
     pub fn ask<'a>(
         &self,
         conn: &'a Connection,
         prefix: String,
         subject: String,
-    ) -> impl Future<Output = Duration> + Send + use<'a> {
+    ) -> impl Future<Output = Option<Duration>> + Send + use<'a> {
         let streams = self.streams.clone();
         async move {
             let until = Instant::now() + WINDOW_LOOKUP_TIMEOUT;
@@ -55,11 +56,12 @@ impl DuplicateWindows {
                     match shortest(Api::new(conn, &prefix), &streams, &subject).await {
                         // The server has just started.
                         Err(err) if err.is_transient() && Instant::now() < until => sleep(RETRY_PAUSE).await,
-                        found => return found.unwrap_or(DEFAULT_DUPLICATE_WINDOW),
+                        Err(err) if err.is_transient() => return None,
+                        found => return Some(found.unwrap_or(DEFAULT_DUPLICATE_WINDOW)),
                     }
                 }
             };
-            timeout(WINDOW_LOOKUP_TIMEOUT, asking).await.unwrap_or(DEFAULT_DUPLICATE_WINDOW)
+            timeout(WINDOW_LOOKUP_TIMEOUT, asking).await.ok().flatten()
         }
     }
 }

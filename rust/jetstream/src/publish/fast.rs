@@ -76,8 +76,7 @@ pub async fn fast(conn: &Connection, feed: RowFeed, results: &mut Fill<'_>, wind
             // The connection is closed, or the server is silent.
             BatchEnd::Abandoned(cause) => {
                 while let Some(row) = fast.next().await? {
-                    let error = if row.first.is_some() { row.ended_by(&cause) } else { cause.clone() };
-                    fast.results.failed(row.number, error);
+                    fast.results.failed(row.number, row.unsent(&cause));
                 }
             }
         }
@@ -107,7 +106,7 @@ impl Fast<'_, '_> {
         let mut batch = match FastBatch::open(self.conn, self.window, &first).await {
             Ok(batch) => batch,
             Err(cause) if self.any => {
-                self.results.failed(first.number, cause.clone());
+                self.results.failed(first.number, first.unsent(&cause));
                 return Ok(BatchEnd::Abandoned(cause));
             }
             Err(cause) => return Err(cause),
@@ -163,9 +162,9 @@ impl Fast<'_, '_> {
     async fn send_at_hand(&mut self, batch: &mut FastBatch) -> Result<Result<()>> {
         batch.now = Instant::now();
         while batch.is_hungry(self.window, self.growth.bytes()) {
-            let ready = match self.again.is_empty() {
-                true => self.next().now_or_never().transpose()?,
-                false => Some(self.next().await?),
+            let ready = match self.next_again().await {
+                Some(row) => Some(Some(row)),
+                None => self.next().now_or_never().transpose()?,
             };
             match ready {
                 Some(item) => {
@@ -222,7 +221,9 @@ impl Fast<'_, '_> {
     async fn silence(&mut self, batch: &mut FastBatch) -> Result<Option<BatchEnd>> {
         if batch.last_answer.elapsed() > self.window.timeout {
             let what = "the publish (the server has been silent)".to_owned();
-            return Ok(Some(self.abandon(batch, JetError::Timeout { what, after: self.window.timeout })));
+            let end = self.abandon(batch, JetError::Timeout { what, after: self.window.timeout });
+            // A server that rejects all messages does so with the next batch too, and with the cause for each row.
+            return Ok(Some(if batch.rejected { BatchEnd::Refused } else { end }));
         }
         if batch.accepted && self.conn.link.borrow().up {
             // A ping recovers a lost ack and keeps the batch. A lost end is repeated.
@@ -268,12 +269,21 @@ impl Fast<'_, '_> {
                 batch.refused.insert(seq, err);
                 Ok(None)
             }
-            FlowReply::Unknown(seq) => {
+            FlowReply::Rejected => {
+                // For the timeout it is no answer.
+                (batch.last_answer, batch.rejected) = (before, true);
+                Ok(None)
+            }
+            FlowReply::RowUnknown(place) => {
+                // The end reports what another server, or another stream, has stored of the batch.
+                (batch.lost, batch.broken) = (batch.lost.min(place), true);
+                Ok(None)
+            }
+            FlowReply::EndUnknown => {
+                // The server stored neither these rows nor any row after them.
+                let refused = batch.refused.keys().next().copied();
+                self.end_unconfirmed(batch, batch.lost.min(refused.unwrap_or(u64::MAX)));
                 let end = batch.end();
-                let stored = batch.refused.keys().next().map_or(batch.confirmed, |refused| refused - 1);
-                self.confirm(batch, stored);
-                // The server stored neither the rows answered with 503 No Responders nor any row after them.
-                self.end_unconfirmed(batch, seq.min(batch.lost));
                 self.finish(batch);
                 Ok(Some(end))
             }
@@ -296,7 +306,7 @@ impl Fast<'_, '_> {
         self.results.outcome.note_stream(stream);
         self.duplicates.note(stream);
         self.confirm(batch, count);
-        // The server reports only the sequence of the last row, and only if it rejected none.
+        // The server reports only the sequence of the last row that it stored, and only if it rejected none.
         if count == batch.sent
             && let Some(row) = batch.last_row
         {
@@ -323,7 +333,8 @@ impl Fast<'_, '_> {
             batch.confirmed += 1;
             batch.bytes = batch.bytes.saturating_sub(row.body.size());
             batch.no_room = false;
-            batch.last_row = Some(row.number);
+            // With an id it may be a duplicate, whose sequence is another one.
+            batch.last_row = (!row.body.has_id()).then_some(row.number);
             self.results.set_stored(row.number, 0, false);
         }
     }

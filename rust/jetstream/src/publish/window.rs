@@ -175,7 +175,7 @@ struct LinkView {
 struct DuplicateLookup<'a> {
     windows: DuplicateWindows,
     /// The request for a window, before anything is sent again.
-    lookup: Option<BoxFuture<'a, Duration>>,
+    lookup: Option<BoxFuture<'a, Option<Duration>>>,
 }
 
 /// The order with core messages, which take another path to the socket.
@@ -254,8 +254,9 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                     None => self.exhausted = true,
                 },
                 known = async { match asking { Some(asking) => asking.await, None => pending().await } } => {
+                    // Without an answer it is asked again, until the messages have timed out.
                     self.duplicates.lookup = None;
-                    self.duplicates.windows.learn(known);
+                    known.into_iter().for_each(|known| self.duplicates.windows.learn(known));
                 }
                 Some((subject, verdict)) = self.probes.subjects.next(), if !self.probes.subjects.is_empty() => {
                     self.learn_stream(&subject, verdict);

@@ -59,15 +59,19 @@ pub enum FlowReply {
     Refused(u64, JetError),
     /// 503 No Responders for this row, or for a message that is no row.
     Nobody(Option<u64>),
-    /// The batch has ended, and this row was not stored.
-    Unknown(u64),
+    /// The server does not know the batch any more, or knows none of this stream: it has not stored this row.
+    RowUnknown(u64),
+    /// The same, in answer to the end of the batch.
+    EndUnknown,
     BatchEnd {
         stream: String,
         seq: u64,
         count: u64,
     },
-    /// No action.
+    /// No action: the server has answered.
     Note,
+    /// No answer: the server rejects a message that is no row, because the stream takes no messages.
+    Rejected,
 }
 
 /// Operation code of a message, as in the reply subject.
@@ -113,7 +117,7 @@ pub struct FastBatch {
     pub no_room: bool,
     pub sent: u64,
     pub confirmed: u64,
-    /// The last confirmed row.
+    /// The last confirmed row, unless it has an id.
     pub last_row: Option<u64>,
     pub refused: BTreeMap<u64, JetError>,
     /// The end was requested.
@@ -128,6 +132,8 @@ pub struct FastBatch {
     /// The last message was answered with 503 No Responders; and the first row that was.
     pub no_responders: bool,
     pub lost: u64,
+    /// A ping or the end was rejected.
+    pub rejected: bool,
     pub breaks: u64,
     pub begun: Instant,
     /// Refreshed once per burst of rows, not once per row.
@@ -170,6 +176,7 @@ impl FastBatch {
             broken: false,
             no_responders: false,
             lost: u64::MAX,
+            rejected: false,
             breaks: conn.breaks(),
             begun: Instant::now(),
             now: Instant::now(),
@@ -263,8 +270,9 @@ impl FastBatch {
         let subject = message.subject();
         let mut tokens = subject.strip_prefix(self.prefix.as_str()).unwrap_or_default().split('.');
         let Some(place) = tokens.next().and_then(|seq| seq.parse::<u64>().ok()) else { return FlowReply::Note };
+        let operation = tokens.next().unwrap_or_default();
+        let is_row = matches!(operation, "0" | "1");
         if message.says_no_responders() {
-            let is_row = matches!(tokens.next(), Some("0" | "1"));
             return FlowReply::Nobody(is_row.then_some(place));
         }
         match serde_json::from_slice(message.payload()) {
@@ -275,8 +283,16 @@ impl FastBatch {
             Err(_) => {}
         }
         match serde_json::from_slice::<CommitState>(message.payload()) {
-            Ok(CommitState { error: Some(error), .. }) if error.err_code == UNKNOWN_BATCH => FlowReply::Unknown(place),
-            Ok(CommitState { error: Some(error), stream, .. }) => FlowReply::Refused(place, error.of_stream(stream)),
+            Ok(CommitState { error: Some(error), .. }) if error.err_code == UNKNOWN_BATCH => match operation {
+                "0" | "1" => FlowReply::RowUnknown(place),
+                "3" => FlowReply::EndUnknown,
+                // The end decides which rows are stored.
+                _ => FlowReply::RowUnknown(u64::MAX),
+            },
+            Ok(CommitState { error: Some(error), stream, .. }) if is_row => {
+                FlowReply::Refused(place, error.of_stream(stream))
+            }
+            Ok(CommitState { error: Some(_), .. }) => FlowReply::Rejected,
             Ok(CommitState { stream: Some(stream), seq, batch: Some(_), count: Some(count), .. }) => {
                 FlowReply::BatchEnd { stream, seq: seq.unwrap_or(0), count }
             }
