@@ -78,3 +78,39 @@ async def test_handlers_that_stop_their_service_at_once_do_not_wait_for_each_oth
     answers = await asyncio.gather(*(nc.request(name, b"", timeout=20) for name in ("own-a", "own-b")))
     assert [answer.data for answer in answers] == [b"stopped"] * 2
     await asyncio.wait_for(service.stopped.wait(), 20)
+
+
+async def test_a_handler_that_stops_its_service_leaves_no_request_unanswered(nc: Client) -> None:
+    """Those behind its own are handled after it, so it does not wait for them."""
+    service = await add_service(nc, name="queued", version="1.0.0")
+    seen = 0
+
+    async def stop(request: Request) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 1:
+            while service._endpoints[0]._subscription.pending_msgs < 2:  # type: ignore[union-attr]
+                await asyncio.sleep(0.01)
+            await service.stop()
+        await request.respond(request.data)
+
+    await service.add_endpoint("queued-stop", stop)
+    requests = [asyncio.ensure_future(nc.request("queued-stop", b"%d" % number, timeout=20)) for number in range(3)]
+    assert [answer.data for answer in await asyncio.gather(*requests)] == [b"0", b"1", b"2"]
+    assert service.stopped.is_set()
+
+
+async def test_a_handler_that_awaits_a_cancelled_task_answers_with_an_error(nc: Client) -> None:
+    service = await add_service(nc, name="cancelled", version="1.0.0")
+
+    async def wait(request: Request) -> None:
+        task = asyncio.ensure_future(asyncio.sleep(10))
+        task.cancel()
+        await task
+
+    await service.add_endpoint("cancelled-wait", wait)
+    answer = await nc.request("cancelled-wait", b"", timeout=5)
+    assert (answer.headers or {})["Nats-Service-Error-Code"] == "500"
+    (stats,) = service.stats().endpoints
+    assert (stats.num_errors, "cancelled" in (stats.last_error or "")) == (1, True)
+    await service.stop()

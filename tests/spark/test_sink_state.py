@@ -112,6 +112,16 @@ def test_a_replay_stores_what_is_missing(streams: Streams, monkeypatch: pytest.M
     assert streams.messages(target.name) == 1_010
 
 
+def test_a_replay_into_a_target_that_transforms_subjects(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The subject of the rows is not that of the stored messages."""
+    monkeypatch.setattr(write_rows, "_CALL_ROWS", 100)
+    target = Target(streams, subject_transform={"src": ">", "dest": "stored.>"})
+    with pytest.raises(Crash):
+        target.write(ROWS, crash=3)
+    assert target.write(ROWS) == 300
+    assert streams.messages(target.name) == 1_000
+
+
 def test_rows_with_ids_of_their_own(target: Target, stored: Read) -> None:
     ids = [f"k{i}" if i % 3 else None for i in range(1_000)]
     with pytest.raises(Crash):

@@ -153,3 +153,41 @@ def test_options_that_exclude_each_other(sync_js: jetarrow.sync.JetStream, strea
         jetarrow.sync.worker(sync_js, stream, handler=print)
     with pytest.raises(TypeError, match="durable, filter and group= exclude"):
         jetarrow.sync.worker(sync_js, stream, durable="d", filter="x", handler=print, group="G", member="m1")
+
+
+def test_a_handlers_own_nak_has_the_message_delivered_again(
+    nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str, group: Any
+) -> None:
+    publish(sync_js, stream, 20)
+    seen = Seen()
+
+    def handle(message: Any) -> None:
+        seen.add(message.subject, message.data)
+        if message.data == b"5" and message.metadata.num_delivered == 1:
+            message.nak()
+
+    options: dict[str, Any] = {"durable": None, "group": "G", "ack_wait": 10.0, "dead_letter": None}
+    with (
+        running("sync", nats_url, stream, handler=handle, member="m1", **options),
+        running("sync", nats_url, stream, handler=handle, member="m2", **options),
+    ):
+        wait_until(lambda: seen.numbers[f"{stream}.k5"].count(5) == 2, 30)
+        wait_until(lambda: sync_js.stream_info(f"{stream}-G").state.messages == 0, 30)
+
+
+@each_face
+def test_a_worker_ends_with_its_group(face: str, nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str) -> None:
+    made = sync_js.create_consumer_group(stream, "E", partitions=2, filter=f"{stream}.*", members=["m1"])
+    publish(sync_js, stream, 5)
+    seen = Seen()
+
+    def handle(message: Any) -> None:
+        seen.add(message.subject, message.data)
+
+    options: dict[str, Any] = {"durable": None, "group": "E", "ack_wait": 10.0, "dead_letter": None}
+    with running(face, nats_url, stream, handler=handle, member="m1", **options) as run:
+        wait_until(lambda: seen.total() == 5, 30)
+        made.delete()
+        run.thread.join(30)
+        assert not run.thread.is_alive()
+    assert "has ended its member" in str(run.error)

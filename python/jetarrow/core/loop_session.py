@@ -172,8 +172,11 @@ class LoopSession(SharedState):
                 task.cancel()
 
     async def wait_until_processed(self, native: NativeSubscription, task: asyncio.Task[None] | None) -> bool:
+        if task is not None and task is asyncio.current_task():
+            # In a callback: the messages behind its own are delivered after it.
+            return False
         await self.run(native.emptied())
-        if task is not None and task is not asyncio.current_task():
+        if task is not None:
             # The last callback may still be running.
             await asyncio.wait([task])
         return True

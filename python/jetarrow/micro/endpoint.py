@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from abc import ABC, abstractmethod
@@ -104,15 +105,23 @@ class Endpoint:
                 await done
             if request._error is not None:
                 self._failed(request._error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            await self._respond_failure(request, Error("the handler waited for a task that was cancelled"))
         except Exception as error:
-            self._failed(error)
-            if msg.reply:
-                answer = error if isinstance(error, ServiceError) else ServiceError("500", _text(error))
-                await request.respond_error(answer.code, answer.description)
+            await self._respond_failure(request, error)
         finally:
             # Not `reset`, which fails if the loop has ended and the task is garbage collected.
             _handles.set(False)
             self._processing_time += time.perf_counter_ns() - start
+
+    async def _respond_failure(self, request: Request, error: Exception) -> None:
+        self._failed(error)
+        if request._msg.reply:
+            answer = error if isinstance(error, ServiceError) else ServiceError("500", _text(error))
+            await request.respond_error(answer.code, answer.description)
 
     def _failed(self, error: Exception) -> None:
         self._num_errors += 1

@@ -148,8 +148,8 @@ class GroupCore(Core):
             batch, row = found
             chosen = [row]
             if not item.message._claim():
-                # The handler has acknowledged it.
-                batch._member._order.acknowledged(batch._release.epoch, item.seqs)
+                # The handler has acknowledged or rejected it.
+                batch._member._order.released(batch._release.epoch, item.seqs)
                 return
         try:
             await context.store(batch._ack(kind, chosen, **options))

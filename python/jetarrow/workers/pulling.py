@@ -42,6 +42,7 @@ class Puller:
         Raises:
             NotFoundError: The consumer or the stream was deleted.
             ConnectionClosedError: The client is closed.
+            Error: The group was deleted, or changed so that its members end.
         """
         self.alive = time.monotonic()
         try:
@@ -66,6 +67,9 @@ class Puller:
                 raise
             await self._failed(error)
         except (Error, TimeoutError) as error:
+            if self._core.sub._closed:
+                # It does not pass: the group has ended its member, for example.
+                raise
             await self._failed(error)
         return ()
 

@@ -279,6 +279,11 @@ class MemberOrder(Generic[T]):
             self._out.difference_update(seqs)
             self._acked.add(seqs)
 
+    def released(self, epoch: int, seqs: Sequence[int]) -> None:
+        """Takes rows as out of work, without a word on how: those that are delivered again are released again."""
+        if epoch == self.epoch:
+            self._out.difference_update(seqs)
+
     def rejected(self, epoch: int, partition: int, seqs: Sequence[int], *, due: float) -> None:
         """Takes rows as rejected: later rows of the partition wait for them.
 

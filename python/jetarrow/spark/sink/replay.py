@@ -64,7 +64,7 @@ def _content_of_gone(
         raise records.lost("another execution of it has begun")
     if not records.has_partitions(batch, first=partitions):
         return []
-    ids = read_ids(js, stream, subject=options.subject, batch=batch, name=name)
+    ids = read_ids(js, stream, batch=batch, name=name)
     found: list[str] = content_of_tagged(ids.filter(_is_gone(ids, name, partitions=partitions))).to_pylist()
     return found
 

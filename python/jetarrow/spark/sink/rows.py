@@ -167,10 +167,12 @@ def checked_headers(batch: pa.RecordBatch, handling: ReservedHeaders, *, first_r
         ValueError: A row has such a header, or a binary value that is not UTF-8.
     """
     at = batch.schema.get_field_index("headers")
-    if at < 0 or batch.column(at).null_count == batch.num_rows:
+    if at < 0:
         return batch
     headers = _with_text(batch.column(at), first_row=first_row)
     batch = batch.set_column(at, "headers", headers)
+    if headers.null_count == len(headers):
+        return batch
     if handling == ReservedHeaders.DROP:
         return batch.set_column(at, "headers", without(headers, any_spelling=True))
     names, _, start = entries(headers)

@@ -64,17 +64,14 @@ class SinkState:
         js: The context.
         bucket: Name of the bucket.
         stream: Name of the target.
-        subject: The common subject of all rows; None if there is none.
         name: Query, batch and partition.
 
     Attributes:
         skipped: Number of rows so far that the target already had.
     """
 
-    def __init__(
-        self, js: jetarrow.sync.JetStream, bucket: str, stream: str, *, subject: str | None, name: BatchName
-    ) -> None:
-        self._js, self._stream, self._subject, self._name = js, stream, subject, name
+    def __init__(self, js: jetarrow.sync.JetStream, bucket: str, stream: str, *, name: BatchName) -> None:
+        self._js, self._stream, self._name = js, stream, name
         self._stored: pa.Array | None = None
         self._others: pa.Array | None = None
         self._matched: list[pa.Array] = []
@@ -107,7 +104,9 @@ class SinkState:
         if monotonic() - self._checked > _CHECK_INTERVAL:
             self._records.check_attempt(self._revision)
             self._checked = monotonic()
-        self._foreign = own is not None
+        if own is not None and not self._foreign:
+            # Those of an earlier group without ids of the user lack them.
+            self._foreign, self._stored, self._others = True, None, None
         ids = piece.column("msg_id")
         if own is not None and pc.any(pc.equal(ids, "")).as_py():
             raise ValueError(
@@ -195,9 +194,7 @@ class SinkState:
         """
         if self._stored is None or self._others is None:
             name = self._name
-            ids = read_ids(
-                self._js, self._stream, subject=self._subject, batch=self._batch, name=name, everyone=self._foreign
-            )
+            ids = read_ids(self._js, self._stream, batch=self._batch, name=name, everyone=self._foreign)
             of_batch = pc.starts_with(ids, name.batch_tag)
             ours = pc.starts_with(ids, name.tag)
             self._stored = ids.filter(pc.or_(ours, pc.invert(of_batch)))
@@ -222,17 +219,17 @@ def read_ids(
     js: jetarrow.sync.JetStream,
     stream: str,
     *,
-    subject: str | None,
     batch: BatchRecord,
     name: BatchName,
     everyone: bool = False,
 ) -> pa.Array:
     """Return the ids of the batch that are stored in the target since the batch began, each once.
 
+    All messages are read: the target, or the account, may store them with other subjects than those of the rows.
+
     Args:
         js: The context.
         stream: Name of the target.
-        subject: The common subject of all rows; None if there is none.
         batch: Record of the batch.
         name: Query and batch.
         everyone: Whether ids without the tag of the batch are returned too. Default: False.
@@ -246,8 +243,7 @@ def read_ids(
         raise _gone(stream, name, start)
     found: list[pa.Array] = []
     if start < end:
-        subjects = None if subject is None else [subject]
-        given: dict[str, Any] = {"start_seq": start, "end_seq": end, "subjects": subjects, "columns": ["headers"]}
+        given: dict[str, Any] = {"start_seq": start, "end_seq": end, "columns": ["headers"]}
         reader = retry_transient(lambda: RangeReader(js, stream, **given))
         try:
             while (item := reader.next()) is not None:

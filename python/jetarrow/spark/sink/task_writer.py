@@ -104,7 +104,7 @@ class TaskWriter:
         js = self.js = jetstream(client, options.connection)
         if self._name is not None and options.sink_state is not None:
             stream = options.streams[0]
-            self._state = SinkState(js, options.sink_state, stream, subject=options.subject, name=self._name)
+            self._state = SinkState(js, options.sink_state, stream, name=self._name)
         return client, js
 
     def _missing(
