@@ -72,6 +72,38 @@ def test_purge_with_filters_leaves_the_rest(here: Here, streams: Streams) -> Non
     assert streams.left(name) == [3, 6, 9]
 
 
+def test_purge_leaves_a_stream_of_another_retention_that_appears(here: Here, streams: Streams) -> None:
+    queue = streams.new(**QUEUE)
+    late = f"{queue}b"
+    streams.publish(queue, [b"x"] * 3)
+    reader = here.stream(streamPattern=f"{queue}.*", commitMode="purge")
+    start = reader.initialOffset()
+    first = step(reader, start)
+    streams.create(late, allow_direct=True)
+    streams.publish(late, [b"y"] * 3)
+    with pytest.raises(ValueError, match=f"'{late}' has retention limits"):
+        step(reader, first)
+    # A batch that was planned without the check.
+    end = step(here.stream(streamPattern=f"{queue}.*"), first)
+    with pytest.raises(ValueError, match=f"'{late}' has retention limits"):
+        reader.commit(end)
+    assert streams.left(late) == [1, 2, 3]
+
+
+def test_a_consumer_retains_the_messages_of_a_stream_that_appears(here: Here, streams: Streams) -> None:
+    first = streams.new(**INTEREST)
+    late = f"{first}b"
+    reader = here.stream(streamPattern=f"{first}.*", commitMode="consumer", commitConsumer="q")
+    start = reader.initialOffset()
+    streams.create(late, **INTEREST)
+    assert step(reader, start) == start
+    streams.publish(late, [b"y"] * 5)
+    end = step(reader, start)
+    assert here.batch(reader, start, end)["seq"].to_pylist() == [1, 2, 3, 4, 5]
+    reader.commit(end)
+    assert streams.left(late) == []
+
+
 def test_a_stream_that_was_made_again_is_not_touched(here: Here, streams: Streams) -> None:
     name = streams.new(**QUEUE)
     streams.publish(name, [b"x"] * 5)

@@ -64,28 +64,31 @@ class Committer:
         return self._owner
 
     def prepare(self, js: jetarrow.sync.JetStream, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
-        """Check the retention of the streams, and create the consumers that retain unprocessed messages.
+        """Check the retention of new streams, and create the consumers that retain unprocessed messages.
 
         Args:
             js: The context.
             infos: Present info of the streams, by name.
-            at: Positions of the query, by stream.
+            at: Positions of the query, by stream. A stream without one is read from its first message.
 
         Raises:
             ValueError: `commitMode` does not fit a stream, or `commitConsumer` is the consumer of another query.
         """
         if self._mode == CommitMode.NONE:
             return
-        wanted = RetentionPolicy.WORK_QUEUE if self._mode == CommitMode.PURGE else RetentionPolicy.INTEREST
         for name, info in infos.items():
-            kind = retention(info)
-            if kind != wanted:
-                raise ValueError(
-                    f"jetstream option 'commitMode': {self._mode} is for {wanted} streams, {name!r} has retention"
-                    f" {kind}; valid: {_VALID_MODES[kind]}"
-                )
-            if self._mode == CommitMode.CONSUMER and name in at:
-                self._make_consumer(js, name, at[name].next)
+            self._check_retention(name, info)
+            if self._mode == CommitMode.CONSUMER:
+                self._make_consumer(js, name, at[name].next if name in at else 1)
+
+    def _check_retention(self, name: str, info: StreamInfo) -> None:
+        wanted = RetentionPolicy.WORK_QUEUE if self._mode == CommitMode.PURGE else RetentionPolicy.INTEREST
+        kind = retention(info)
+        if kind != wanted:
+            raise ValueError(
+                f"jetstream option 'commitMode': {self._mode} is for {wanted} streams, {name!r} has retention"
+                f" {kind}; valid: {_VALID_MODES[kind]}"
+            )
 
     def commit(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
         """Remove messages before a position from the server; idempotent.
@@ -102,7 +105,8 @@ class Committer:
                 new stream is removed, unless `onRecreated` is continue.
             StreamRolledBackError: A stream was rolled back behind the position, and `onRollback` is fail. No message is
                 removed.
-            ValueError: `commitConsumer` is the consumer of another query. No message is removed.
+            ValueError: `commitMode` does not fit a stream, or `commitConsumer` is the consumer of another query. No
+                message of it is removed.
         """
         js = lookup.js
         for name, entry in at.items():
@@ -117,6 +121,8 @@ class Committer:
             ):
                 self._spare.pop(name, None)
                 continue
+            # Of a stream that has appeared since the start, the messages may belong to others.
+            self._check_retention(name, infos[name])
             if self._mode == CommitMode.PURGE:
                 for subject in self._filters or (None,):
                     js.purge_stream(name, seq=entry.next, subject=subject)

@@ -61,7 +61,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._options = options
         self._positions = Positions(options)
         self._committer = Committer(options, self._positions)
-        self._ready = False
+        # Name and creation time of the streams that fit the options.
+        self._prepared: set[tuple[str, str]] = set()
         # End of the previous batch, which Spark before 4.2 does not pass to `latestOffset`. After a restart it plans
         # the last batch again first.
         self._end: Offset | None = None
@@ -253,10 +254,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return Lookup(shared_jetstream(self._options.connection), self._options, self._retry)
 
     def _prepare(self, lookup: Lookup, infos: Mapping[str, StreamInfo], at: Mapping[str, Entry]) -> None:
-        if not self._ready:
-            check_readable(self._options, infos)
-            self._retry(lambda: self._committer.prepare(lookup.js, infos, at))
-            self._ready = True
+        new = {name: info for name, info in infos.items() if (name, created(info)) not in self._prepared}
+        if new:
+            check_readable(self._options, new)
+            self._retry(lambda: self._committer.prepare(lookup.js, new, at))
+            self._prepared |= {(name, created(info)) for name, info in new.items()}
 
     def _backlog(self, entries: Mapping[str, Entry], ends: Mapping[str, int]) -> dict[str, int]:
         """Return the number of pending sequences by stream."""
