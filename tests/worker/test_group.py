@@ -191,3 +191,39 @@ def test_a_worker_ends_with_its_group(face: str, nats_url: str, sync_js: jetarro
         run.thread.join(30)
         assert not run.thread.is_alive()
     assert "has ended its member" in str(run.error)
+
+
+@each_face
+@pytest.mark.parametrize("fetches", [1, 3])
+def test_rows_that_a_batch_handler_rejects_are_dead_letters(
+    face: str, nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str, group: Any, fetches: int
+) -> None:
+    """Also if a batch was collected in several fetches. The others are handled, in the order of their keys."""
+    seen = Seen()
+
+    def handle(batch: Any) -> None:
+        rows = batch.to_pyarrow()
+        data = rows["data"].to_pylist()
+        if b"5" in data:
+            raise Reject("five", rows=[data.index(b"5")])
+        if b"13" in data:
+            raise ValueError("always")
+        for subject, value in zip(rows["subject"].to_pylist(), data, strict=True):
+            seen.add(subject, value)
+
+    options: dict[str, Any] = {"durable": None, "group": "G", "ack_wait": 10.0, "dead_letter": f"dead.{stream}"}
+    with (
+        running(face, nats_url, stream, batch_handler=handle, member="m1", seconds=1.0, retry=QUICK, **options) as one,
+        running(face, nats_url, stream, batch_handler=handle, member="m2", seconds=1.0, retry=QUICK, **options) as two,
+    ):
+        for number in range(fetches):
+            subjects = [f"{stream}.k{row % 8}" for row in range(40 // fetches)]
+            rows = [str(row + number * len(subjects)) for row in range(len(subjects))]
+            sync_js.publish_batch(subjects, rows).raise_for_errors()
+            time.sleep(0.3 if number + 1 < fetches else 0)
+        wait_until(lambda: sync_js.stream_info(f"{stream}_DEAD").state.messages == 2, 30)
+        wait_until(lambda: sync_js.stream_info(f"{stream}-G").state.messages == 0, 30)
+    assert (one.error, two.error) == (None, None)
+    letters = sync_js.read(f"{stream}_DEAD", columns=["data"]).read_all().column(0).to_pylist()
+    assert sorted(letters) == [b"13", b"5"]
+    assert seen.total() == 40 // fetches * fetches - 2

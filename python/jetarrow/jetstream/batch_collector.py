@@ -72,6 +72,17 @@ class ConcatenatedBatch:
                 row -= len(part)
         raise IndexError(f"row {index} of a batch of {len(self)}")
 
+    def filter(self, mask: Any) -> Any:
+        """The rows that a boolean array chooses."""
+        pa = needs_pyarrow("a batch of several fetches")
+        chosen, start, found = mask.to_pylist(), 0, []
+        for part in self.parts:
+            own = chosen[start : start + len(part)]
+            start += len(part)
+            if any(own):
+                found.append(part.filter(pa.array(own)))
+        return found[0] if len(found) == 1 else ConcatenatedBatch(found)
+
     def decode(self, schema: object, mode: DecodeMode, rules: JsonRules, *, binary: bool = False) -> ConcatenatedBatch:
         """Decodes payloads: `value` replaces `data`."""
         return ConcatenatedBatch([part.decode(schema, mode, rules, binary=binary) for part in self.parts])

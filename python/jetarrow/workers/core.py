@@ -238,19 +238,22 @@ class Core(Settlement):
     def _split(self, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
         """Executes the decisions that make parts of a batch; returns the others."""
         left: list[Decision] = []
+        # The rest before the rows that are alone.
+        parts: list[Item] = []
         for decision in decisions:
             item, rows = decision.item, list(decision.rows or ())
             if decision.step is Step.SPLIT:
-                parts = [self._part(item.message, [row], len(item.seqs)) for row in rows]
-                parts = [replace(part, reason=decision.reason) for part in parts]
-                left += self.ledger.replace(parts)
-                self.metrics.retried += len(parts) if decision.reason is None else 0
+                alone = [self._part(item.message, [row], len(item.seqs)) for row in rows]
+                parts += [replace(part, reason=decision.reason) for part in alone]
+                self.metrics.retried += len(alone) if decision.reason is None else 0
             elif decision.step is Step.REST:
-                left += self.ledger.replace([self._part(item.message, rows, len(item.seqs))])
+                parts.insert(0, self._part(item.message, rows, len(item.seqs)))
             else:
                 if decision.step is Step.WAIT or (decision.step is Step.NAK and not self.ledger.is_stopping):
                     self.metrics.retried += len(rows) or len(item.seqs)
                 left.append(decision)
+        if parts:
+            left += self.ledger.replace(parts)
         return tuple(left)
 
     def stop(self) -> tuple[Decision, ...]:

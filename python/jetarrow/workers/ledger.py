@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NamedTuple
@@ -194,7 +194,8 @@ class Ledger:
             item.reason = reason
             return (Decision(Step.BURY, item),)
         if len(item.seqs) > 1:
-            return (*self._failed_rows(item), *self._remove(item))
+            found = self._failed_rows(item)
+            return (*found, *self._remove(item, splits=any(one.step is Step.SPLIT for one in found)))
         delay = self.retry.delay(item.attempts[0])
         if not self.ordered:
             return (Decision(Step.NAK, item, delay), *self._remove(item))
@@ -225,18 +226,30 @@ class Ledger:
         rest = tuple(row for row in range(len(item.seqs)) if row not in set(rejected))
         parts = [Decision(Step.SPLIT, item, rows=tuple(rejected), reason=reason)] if rejected else []
         parts += [Decision(Step.REST, item, rows=rest)] if rest else []
-        return (*parts, *self._remove(item))
+        return (*parts, *self._remove(item, splits=True))
 
-    def replace(self, items: Iterable[Item]) -> tuple[Decision, ...]:
-        """Adds the parts of a batch before everything else; those without a reason are returned while stopping."""
+    def replace(self, items: Sequence[Item]) -> tuple[Decision, ...]:
+        """Adds the parts of a batch before everything else; those without a reason are returned while stopping.
+
+        With keys they take the place of the batch, one after the other.
+        """
         returned: list[Decision] = []
-        for item in reversed(list(items)):
+        added: list[Item] = []
+        for item in items:
             if self.is_stopping and item.reason is None:
                 returned.append(Decision(Step.NAK, item))
             else:
                 self._insert(item)
-                self.ready.appendleft(item)
-        return tuple(returned)
+                added.append(item)
+        if not self.ordered:
+            self.ready.extendleft(reversed(added))
+            return tuple(returned)
+        queue = self._keys[items[0].key]
+        queue.extendleft(reversed(added))
+        if added:
+            self.ready.appendleft(queue[0])
+            return tuple(returned)
+        return (*returned, *self._next(items[0].key))
 
     def settled(self, item: Item) -> tuple[Decision, ...]:
         """Records that the ack of a handled item is confirmed, or cannot be."""
@@ -311,18 +324,22 @@ class Ledger:
         heapq.heappush(self._waiting, _Waiting(due, self._number, item))
         return Decision(Step.WAIT, item)
 
-    def _remove(self, item: Item) -> tuple[Decision, ...]:
-        """Ends an item; the next one of its key becomes ready, or is returned with the rest while stopping."""
+    def _remove(self, item: Item, *, splits: bool = False) -> tuple[Decision, ...]:
+        """Ends an item; unless its parts take its place, the next one of its key becomes ready."""
         self.running.discard(item)
         self._forget(item)
         if not self.ordered:
             return ()
-        queue = self._keys[item.key]
-        queue.popleft()
+        self._keys[item.key].popleft()
+        return () if splits else self._next(item.key)
+
+    def _next(self, key: Hashable) -> tuple[Decision, ...]:
+        """Makes the next item of a key ready, or returns all of them while stopping."""
+        queue = self._keys[key]
         if queue and not self.is_stopping:
             self.ready.append(queue[0])
             return ()
-        del self._keys[item.key]
+        del self._keys[key]
         for behind in queue:
             self._forget(behind)
         return tuple(Decision(Step.NAK, behind) for behind in queue)

@@ -61,6 +61,8 @@ class GroupMember:
         # Acknowledgements that are being sent.
         self._sending: set[object] = set()
         self._failure: Error | None = None
+        # Time and bytes at which the collection of the held rows ends, if a call has left it.
+        self._collecting: tuple[float, int] | None = None
         self._ticks = 0
 
     def __repr__(self) -> str:
@@ -189,7 +191,8 @@ class GroupMember:
         """Makes the next rows ready; none at the end, and if there are none within `wait` seconds."""
         session, order, membership = self._session, self._order, self._membership
         assert membership is not None
-        deadline, room = session.now() + seconds, bytes
+        deadline, room = self._collecting or (session.now() + seconds, bytes)
+        self._collecting = None
         until = session.now() + wait
         while not self.is_closed and session.now() < until:
             with await self._lock.turn():
@@ -220,6 +223,9 @@ class GroupMember:
                     deadline, room = now + seconds, bytes
             if not count and now - begun < SHORT:
                 await session.sleep(IDLE if membership.sub is None else SHORT)
+        if order.held:
+            # The next call goes on: otherwise a short `wait` would never reach `seconds`.
+            self._collecting = deadline, room
 
     async def _fetch(self, most: int, wait: float, min_messages: int, max_bytes: int) -> tuple[int, int]:
         """Fetches rows for the order. Returns their number and bytes."""
