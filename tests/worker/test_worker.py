@@ -139,6 +139,39 @@ def test_batch_handler_gets_arrow_batches_and_one_bad_row_takes_no_other(
     sync_js.delete_stream(f"{stream}_DEAD_LETTERS")
 
 
+@pytest.mark.parametrize("rows", [[], [10_000], [0, -1]])
+def test_a_rejection_of_no_row_is_a_failure(
+    nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str, rows: list[int]
+) -> None:
+    """Not one that is called again at once, without an end."""
+    fill_sync(sync_js, stream, 3)
+    calls: list[int] = []
+
+    def handle(batch: Any) -> None:
+        calls.append(len(batch))
+        raise Reject("bad", rows=rows)
+
+    with running("sync", nats_url, stream, batch_handler=handle, rows=60, seconds=0.2, retry=QUICK) as run:
+        wait_until(lambda: run.worker.metrics().dead == 3)
+        wait_until(lambda: finished(sync_js, stream))
+    assert len(calls) <= 3 * 4
+    assert all(row["reason"].startswith("ValueError: Reject(rows=") for row in dead(sync_js, stream))
+    sync_js.delete_stream(f"{stream}_DEAD_LETTERS")
+
+
+@each_face
+def test_a_message_with_a_long_reason_ends(
+    face: str, nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str
+) -> None:
+    fill_sync(sync_js, stream, 1)
+
+    def handle(message: Any) -> None:
+        raise Reject("x" * 2_000_000)
+
+    with running(face, nats_url, stream, handler=handle, dead_letter=None, ack_wait=60.0):
+        wait_until(lambda: finished(sync_js, stream))
+
+
 @each_face
 def test_long_handler_is_not_redelivered(
     face: str, nats_url: str, sync_js: jetarrow.sync.JetStream, stream: str

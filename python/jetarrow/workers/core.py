@@ -217,15 +217,18 @@ class Core(Settlement):
         """Records the result of a handler; the caller passes the decisions to `settle`."""
         now, metrics = time.monotonic(), self.metrics
         reason = ""
+        rows = error.rows if isinstance(error, Reject) and self.is_batch else None
+        if rows is not None and (not rows or min(rows) < 0 or max(rows) >= len(item.seqs)):
+            # Without an end if it were called again without them: all rows are left, or others than meant.
+            verdict = Verdict.FAILED
+            error = ValueError(f"Reject(rows={rows}) names no rows of this batch of {len(item.seqs)}: {error}")
         if error is not None:
             reason = error.reason if isinstance(error, Reject) else f"{type(error).__name__}: {error}"
             if verdict is Verdict.FAILED:
                 log.warning("%s failed", self.name_of(item), exc_info=error)
         with self.lock:
             metrics.handler_seconds += now - (item.started or now)
-            rows = getattr(error, "rows", None) if verdict is Verdict.REJECTED and self.is_batch else None
-            if rows is not None and len(item.seqs) > 1:
-                rows = [row for row in rows if 0 <= row < len(item.seqs)]
+            if rows is not None and verdict is Verdict.REJECTED and len(item.seqs) > 1:
                 found = self.ledger.reject_rows(item, rows, reason)
             else:
                 found = self.ledger.finish(item, verdict, now, reason)

@@ -66,8 +66,8 @@ class Reject(Exception):
 
     Args:
         reason: The reason, stored with the dead letter.
-        rows: For a batch handler: the rejected rows, as numbers. The others are handled again without them. None
-            rejects the whole batch.
+        rows: For a batch handler: the rejected rows, as numbers from 0. The others are handled again without them. None
+            rejects the whole batch. If there is no such row, the batch has failed, as after another exception.
     """
 
     def __init__(self, reason: str = "rejected", rows: Iterable[int] | None = None) -> None:

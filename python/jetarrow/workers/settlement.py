@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from jetarrow.core.errors import Error, TimeoutError
 from jetarrow.core.session import Session
 from jetarrow.workers.counters import WorkerMetrics
-from jetarrow.workers.dead_letter import DeadLetterStore
+from jetarrow.workers.dead_letter import MAX_REASON, DeadLetterStore
 from jetarrow.workers.ledger import Decision, Item, Ledger, Step
 from jetarrow.workers.plan import Plan
 
@@ -71,7 +71,9 @@ class Settlement:
                 with self.lock:
                     todo = [*self.ledger.settled(item), *todo]
             elif decision.step is Step.TERM:
-                await self._send(decision, self.dead_letters.final_ack, context, reason=item.reason)
+                await self._send(
+                    decision, self.dead_letters.final_ack, context, reason=item.reason and item.reason[:MAX_REASON]
+                )
             elif decision.step is Step.NAK:
                 self.metrics.returned += len(decision.rows or item.seqs) if self.ledger.is_stopping else 0
                 await self._send(decision, "nak", context, delay=decision.delay or None)
