@@ -325,7 +325,7 @@ class TestTables:
         assert [row["factor"] for row in await outputs(own_js, TARGET)] == [2] * 1_500 + [3]
 
     async def test_of_a_stream_that_keeps_the_last_messages(self, own_js: JetStreamContext) -> None:
-        """What is missing between two steps was replaced: no loss, and no warning."""
+        """Messages that are missing between two steps were replaced: no loss, and no warning."""
         await own_js.add_stream(name="FACTORS", subjects=["factors.>"], max_msgs_per_subject=1)
         seen: list[list[bytes]] = []
 

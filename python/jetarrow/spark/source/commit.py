@@ -121,7 +121,7 @@ class Committer:
             ):
                 self._spare.pop(name, None)
                 continue
-            # Of a stream that has appeared since the start, the messages may belong to others.
+            # A stream that has appeared since the start may have messages of others.
             self._check_retention(name, infos[name])
             if self._mode == CommitMode.PURGE:
                 for subject in self._filters or (None,):
