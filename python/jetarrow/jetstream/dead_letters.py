@@ -155,16 +155,16 @@ class DeadLetters:
         try:
             # PERMISSIVE: a payload that is not an advisory must not hide the others.
             columns = ["seq", "timestamp", "subject", "value"]
-            table = await js.read(dead_letter_stream(stream), columns=columns, schema=ADVISORY_SCHEMA).read_all()
+            advisories = await js.read(dead_letter_stream(stream), columns=columns, schema=ADVISORY_SCHEMA).read_all()
         except NotFoundError as error:
             if error.err_code != STREAM_NOT_FOUND:
                 raise
             text = f"dead letters of stream {stream!r} are not recorded: call js.keep_dead_letters({stream!r})"
             raise NotFoundError(code=error.code, err_code=error.err_code, description=text) from None
-        place = table.schema.get_field_index("timestamp")
+        place = advisories.schema.get_field_index("timestamp")
         # Not as datetime, which has no nanoseconds.
-        table = table.set_column(place, "recorded", table.column(place).cast(pa.int64()))
-        rows = self._checked(table.to_pylist())
+        advisories = advisories.set_column(place, "recorded", advisories.column(place).cast(pa.int64()))
+        rows = self._checked(advisories.to_pylist())
         found = await self._messages(sorted({row["seq"] for row in rows}))
         for row in rows:
             message = found.get(row["seq"])
@@ -177,8 +177,8 @@ class DeadLetters:
                     "headers": list(message.headers_all.items()) if message.headers_all else None,
                     "data": message.data or b"",
                 }
-        found_table: pyarrow.Table = pa.Table.from_pylist(rows, _schema(pa))
-        return found_table
+        table: pyarrow.Table = pa.Table.from_pylist(rows, _schema(pa))
+        return table
 
     def _checked(self, advisories: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Rows of the advisories; counts and reports malformed ones."""

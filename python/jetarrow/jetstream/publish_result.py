@@ -77,7 +77,8 @@ class PublishResult:
     def seqs(self) -> _jetarrow.Array:
         """The stream sequence of each row: an Arrow int64 array.
 
-        Null if the row failed. In mode fast the server reports only the sequence of the last row.
+        Null if the row failed. In mode fast the server reports only the sequence of the last row, and that
+        only if the row has no id, with which it may be a duplicate.
         """
         return self._native.seqs
 

@@ -8,6 +8,7 @@ from jetarrow import _jetarrow
 from jetarrow.core.session import Session
 from jetarrow.jetstream.batch_collector import PendingAcks
 from jetarrow.jetstream.groups.order import MemberOrder, Release
+from jetarrow.jetstream.literals import AckVerb
 
 
 class RowsInWork:
@@ -36,23 +37,19 @@ class RowsInWork:
 
     async def keep(self) -> None:
         """Keeps them from redelivery while this program has the pin."""
-        order, session = self._order, self._session
-        if not order.is_fresh(session.now()):
-            return
-        for rows in order.held_rows:
-            await session.run(session.native.ack_rows(rows, "in_progress", None))
-        epoch = order.epoch
-        for held, release in list(self._out):
-            if release.epoch == epoch == order.epoch and (hold := held()) is not None:
-                await hold.send_ack("in_progress")
+        await self._send("in_progress")
 
     async def reject(self) -> None:
         """Has them delivered again at once, if this program has the pin."""
+        await self._send("nak")
+
+    async def _send(self, kind: AckVerb) -> None:
         order, session = self._order, self._session
         if not order.is_fresh(session.now()):
             return
         for rows in order.held_rows:
-            await session.run(session.native.ack_rows(rows, "nak", None))
-        for held, release in self._out:
-            if release.epoch == order.epoch and (hold := held()) is not None:
-                await hold.send_ack("nak")
+            await session.run(session.native.ack_rows(rows, kind, None))
+        epoch = order.epoch
+        for held, release in list(self._out):
+            if release.epoch == epoch == order.epoch and (hold := held()) is not None:
+                await hold.send_ack(kind)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::api::Api;
@@ -36,8 +37,9 @@ impl DuplicateWindows {
         self.known
     }
 
-    pub fn learn(&mut self, shortest: Duration) {
-        self.known = Some(shortest);
+    /// Records the result of a lookup.
+    pub fn learn(&mut self, shortest: Option<Duration>) {
+        self.known = shortest;
     }
 
     /// Looks up the shortest window; `None` if there is no answer. Without a known stream it looks up the stream of the
@@ -64,6 +66,13 @@ impl DuplicateWindows {
             timeout(WINDOW_LOOKUP_TIMEOUT, asking).await.ok().flatten()
         }
     }
+}
+
+/// Duplicate windows, and the request for them, before anything is sent again.
+#[derive(Default)]
+pub struct DuplicateLookup<'a> {
+    pub windows: DuplicateWindows,
+    pub lookup: Option<BoxFuture<'a, Option<Duration>>>,
 }
 
 async fn shortest(api: Api<'_>, streams: &BTreeSet<String>, subject: &str) -> Result<Duration> {

@@ -90,7 +90,7 @@ struct Fast<'a, 'o> {
     results: &'a mut Fill<'o>,
     window: &'a Window,
     growth: Growth,
-    /// Rows that a batch which ended early did not store.
+    /// Rows that a batch which ended early did not store, or may have stored.
     again: VecDeque<FastRow>,
     duplicates: DuplicateWindows,
     /// A row was stored, so later errors belong to single rows.

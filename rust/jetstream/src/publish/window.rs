@@ -10,13 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
 use crate::publish::ack_tracker::{AckTracker, InFlightMessage};
 use crate::publish::body::Body;
-use crate::publish::dedup::DuplicateWindows;
+use crate::publish::dedup::DuplicateLookup;
 use crate::publish::no_responders::NoResponders;
 use crate::publish::puback::{Origin, PubAck};
 use crate::publish::publisher::Urgent;
@@ -137,7 +136,7 @@ pub async fn run(
         window,
         ack_inbox: AckInbox { prefix: inbox.into_bytes(), subscriber, arena: Arena::default(), block: Vec::new() },
         link: LinkView { breaks, refusals, refused: 0, ack_inbox_error: None, down_since: None },
-        duplicates: DuplicateLookup { windows: DuplicateWindows::default(), lookup: None },
+        duplicates: DuplicateLookup::default(),
         order: OutboxOrder { is_first: true, written: 0 },
         last_answer: now,
         blocked: false,
@@ -169,13 +168,6 @@ struct LinkView {
     /// The server refuses the subscription to acks on this link.
     ack_inbox_error: Option<JetError>,
     down_since: Option<Instant>,
-}
-
-/// Duplicate windows of streams, which decide whether a message may be sent again.
-struct DuplicateLookup<'a> {
-    windows: DuplicateWindows,
-    /// The request for a window, before anything is sent again.
-    lookup: Option<BoxFuture<'a, Option<Duration>>>,
 }
 
 /// The order with core messages, which take another path to the socket.
@@ -256,7 +248,7 @@ impl<F: Stream<Item = Result<RowToPublish>> + Send + Unpin, O: ResultSink> Publi
                 known = async { match asking { Some(asking) => asking.await, None => pending().await } } => {
                     // Without an answer it is asked again, until the messages have timed out.
                     self.duplicates.lookup = None;
-                    known.into_iter().for_each(|known| self.duplicates.windows.learn(known));
+                    self.duplicates.windows.learn(known);
                 }
                 Some((subject, verdict)) = self.probes.subjects.next(), if !self.probes.subjects.is_empty() => {
                     self.learn_stream(&subject, verdict);

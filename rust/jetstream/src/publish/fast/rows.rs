@@ -94,15 +94,13 @@ impl Fast<'_, '_> {
                 self.duplicates.note(stream);
             }
             let (prefix, subject) = (self.window.prefix.clone(), row.body.subject().to_string());
-            match self.duplicates.ask(self.conn, prefix, subject).await {
-                Some(shortest) => self.duplicates.learn(shortest),
-                None if Instant::now() < until && !self.conn.link.borrow().closed => {}
-                None => {
-                    let (unknown, rest) = self.again.drain(..).partition(|row| row.first.is_some());
-                    self.again = rest;
-                    for row in Vec::from(unknown) {
-                        self.results.failed(row.number, JetError::Unconfirmed { what: About::Row(row.number) });
-                    }
+            let shortest = self.duplicates.ask(self.conn, prefix, subject).await;
+            self.duplicates.learn(shortest);
+            if shortest.is_none() && (Instant::now() >= until || self.conn.link.borrow().closed) {
+                let (unknown, rest): (VecDeque<_>, _) = self.again.drain(..).partition(|row| row.first.is_some());
+                self.again = rest;
+                for row in unknown {
+                    self.results.failed(row.number, JetError::Unconfirmed { what: About::Row(row.number) });
                 }
             }
         }
